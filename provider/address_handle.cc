@@ -1,4 +1,4 @@
-// Address handles: where UD messages go. A GID index becomes the address that it stands for when the handle is made.
+// Address handles: destinations of UD messages. A GID index becomes its address when the handle is made.
 #include "address_handle.h"
 
 #include <cerrno>
@@ -21,7 +21,7 @@ IpAddress address_of(const ibv_gid& gid) {
 Result<AddressHandle, Status> path_of(const DeviceInfo& device, const ibv_ah_attr& path) {
   if (path.port_num != 1) return Status(EINVAL);
   AddressHandle out;
-  if (path.is_global == 0) {  // RoCE has no other addresses than GIDs; a LID stands for one (port.h)
+  if (path.is_global == 0) {  // RoCE addresses are GIDs; a LID stands for one (port.h)
     const auto by_lid = path_to_lid(device, path.dlid);
     if (!by_lid) return Status(EINVAL);
     out.local = by_lid->local;
@@ -53,7 +53,7 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
   return &ah->core;
 }
 
-// Work requests that were posted have a copy.
+// Posted work requests have a copy.
 int destroy_ah(ibv_ah* ah) {
   delete &object_of(ah);
   return 0;

@@ -1,4 +1,4 @@
-// address_handle.h - a path as libibverbs gives it (ibv_ah_attr), as the addresses that it stands for.
+// address_handle.h - conversion of libibverbs' path (ibv_ah_attr) into addresses.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,7 +10,7 @@
 namespace brdma::provider {
 
 // EINVAL: another port, a GID index that the device does not have, no destination, two address families. The service
-// level is not looked at: what a UD completion shows there comes back in the address handle of the reply.
+// level is ignored: a UD completion's value returns in the address handle of the reply.
 [[nodiscard]] Result<AddressHandle, Status> path_of(const DeviceInfo& device, const ibv_ah_attr& path);
 
 // IPv4 groups have two forms: that of RoCEv2, ::ffff:a.b.c.d, and the multicast GID ff0e::ffff:a.b.c.d.

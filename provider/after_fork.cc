@@ -52,7 +52,7 @@ int post_nothing(Queue*, WorkRequest* requests, WorkRequest** bad) {
   return EIO;
 }
 
-// The engine's part stays where it is: it goes with the process.
+// The engine's part stays: it ends with the process.
 template <class Core>
 int give_back(Core* core) {
   delete &object_of(core);

@@ -1,7 +1,7 @@
 // after_fork.h - devices that are open when the program forks. Both processes have the sockets and a copy of the
-// engine, and only one of them can go on: the first that makes a queue pair. So a program may open its device, become a
-// daemon and then make its queue pairs. What has queue pairs at the fork stays the parent's: in the child it is
-// abandoned.
+// engine, and only one of them can continue: the first that makes a queue pair. So a program may open its device,
+// become a daemon and then make its queue pairs. A device with queue pairs at the fork stays the parent's: in the child
+// it is abandoned.
 //   every call of an abandoned device    EIO (ibv_poll_cq: -EIO) at once; destroying and closing succeed
 //   its asynchronous events              IBV_EVENT_DEVICE_FATAL, then the end of file
 //   its completion channels              an event of each queue, then the end of file
@@ -19,7 +19,7 @@
 
 namespace brdma::provider {
 
-// Which process makes an open device's queue pairs. A word that parent and children share.
+// Owner process of an open device's queue pairs. A word shared by parent and children.
 class Ownership {
  public:
   // ENOMEM, as mmap(2) has it.
@@ -29,7 +29,7 @@ class Ownership {
   Ownership(const Ownership&) = delete;
   Ownership& operator=(const Ownership&) = delete;
 
-  // True: this process's from now on, or already.
+  // True: this process owns it from now on, or already.
   [[nodiscard]] bool take();
   [[nodiscard]] pid_t owner() const { return word_->load(); }  // 0: nobody's yet
 
@@ -37,17 +37,17 @@ class Ownership {
   std::atomic<pid_t>* word_ = nullptr;
 };
 
-// Before a device or a channel is open: children see to what they inherit.
+// Call before a device or a channel is open: installs the handlers for children.
 void watch_forks();
 
-// Says on standard error, once, why a call of an abandoned device fails.
+// Reports on standard error, once, why a call of an abandoned device fails.
 void complain_of_abandoned();
 
-// EIO for all, success for what gives something back.
+// EIO for all, success for those that give something back.
 void fill_abandoned_operations(abi::OpTable& ops);
 [[nodiscard]] bool has_abandoned_operations(const ibv_context* context);
 
-// Any device is, in this process: asked first, as it costs least.
+// Some device of this process is abandoned: checked first, as it costs least.
 inline std::atomic<bool> any_abandoned{false};
 
 }  // namespace brdma::provider

@@ -24,7 +24,7 @@ constinit preload::Real<int(int, int, int, epoll_event*)> real_epoll_ctl{"epoll_
 
 constexpr std::size_t kRecord = sizeof(void*);
 
-// What this thread has taken of the channel that it reads.
+// Events that this thread has taken from the channel that it reads.
 struct Taking {
   const EventPipe* channel = nullptr;
   std::array<const void*, 8> records{};
@@ -34,8 +34,8 @@ thread_local Taking taking;
 
 bool does_not_block(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
 
-// A signal has ended a wait that, unlike read(2), the kernel never begins again. It would have, had the handler been
-// installed with SA_RESTART; which one ran is not known.
+// A signal has ended a wait that the kernel, unlike read(2), never restarts. With SA_RESTART it would have; which
+// handler ran is unknown.
 bool signals_restart() {
   bool some = false;
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -48,7 +48,7 @@ bool signals_restart() {
   return some;
 }
 
-// Packets in a moment's work: one event for the program, what is more goes into the pipe. False: none.
+// Handles packets: one event for the program, further ones go into the pipe. False: none.
 bool take_events(ChannelSleep& sleep, EventPipe& pipe, void* into, bool then_sleeps, bool& over) {
   taking = {.channel = &pipe};
   over = !sleep.attend(then_sleeps);
@@ -65,7 +65,7 @@ struct ChannelRead {
   std::array<int, 2> packets{-1, -1};
 };
 
-// Until an event (0) or a packet (1) comes. -1, with errno: a signal came.
+// Waits until an event (0) or a packet (1) comes. -1, with errno: a signal came.
 int wait_for_either(int fd, const std::array<int, 2>& packets) {
   std::array<pollfd, 3> fds{pollfd{fd, POLLIN, 0}, pollfd{packets[0], POLLIN, 0}, pollfd{packets[1], POLLIN, 0}};
   while (io::poll_open(fds, -1) < 0) {
@@ -146,7 +146,7 @@ ChannelRead begin_read(int fd, void* into, std::size_t count) {
     if (channel.sleep == nullptr || count < kRecord || into == nullptr) return {.then = ChannelRead::Then::kRead};
     if (channel.pipe->waiting() > 0 && channel.pipe->read_now(fd, std::span(static_cast<std::byte*>(into), kRecord)))
       return {.result = kRecord};
-    // It is woken by the channel alone, if by anything.
+    // The channel alone wakes it, if anything.
     const bool watched = channel.sleep->is_watched();
     if (!watched && does_not_block(fd)) return {.then = ChannelRead::Then::kRead};
     bool over = false;
@@ -163,8 +163,8 @@ ChannelRead begin_read(int fd, void* into, std::size_t count) {
 
 }  // namespace
 
-// Here and in wait_for_either() a thread may be cancelled: nothing is alive that has a destructor. The C library
-// unwinds by another copy of the unwinder than ours.
+// Here and in wait_for_either() a thread may be cancelled: no object with a destructor may be alive. The C library
+// unwinds with another copy of the unwinder than ours.
 ssize_t read_channel(int fd, void* into, std::size_t count) {
   for (;;) {
     const ChannelRead begun = begin_read(fd, into, count);

@@ -57,15 +57,15 @@ void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& cond, con
 namespace verbs {
 namespace {
 
-// Programs count on the room that hardware leaves by rounding up. ib_send_lat -e asks for one entry, takes whichever
+// Programs rely on the room that hardware leaves by rounding up. ib_send_lat -e requests one entry, takes whichever
 // event comes next for that of its send, and so leaves a completion behind once the peer's reply overtakes an
 // acknowledgement.
 constexpr int kCompletionsMin = 16;
 
 std::uint32_t capacity_for(int entries) { return static_cast<std::uint32_t>(std::max(entries, kCompletionsMin)); }
 
-// Events that the program has not read by now it will never be able to acknowledge: they are taken back. The kernel
-// does the same. A later CQ may also get this one's address.
+// The program can no longer acknowledge events that it has not read by now: they are taken back, as in the kernel. A
+// later CQ may also get this one's address.
 void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
   const ibv_cq* self = &cq.core.cq;
   if (cq.channel != nullptr) event_channel_left(*cq.channel, self);
@@ -80,7 +80,7 @@ void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
 
 }  // namespace
 
-// What was granted is the same in every ring.
+// The granted size is the same in every ring.
 Result<CompletionQueue*, Status> ring_in(CompletionQueueObject& cq, OpenDevice& device, std::size_t shard) {
   if (CompletionQueue* const there = cq.rings.in(shard); there != nullptr) return there;
   Context& context = device.shards()[shard];
@@ -150,7 +150,7 @@ int destroy_cq(ibv_cq* ibv) {
   return 0;
 }
 
-// What is in it must fit into what is asked for, though more is granted: programs are told so alike at every size.
+// Its completions must fit into the requested size, though more is granted: the same rule at every size.
 int resize_cq(ibv_cq* ibv, int entries) {
   if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return EINVAL;
   CompletionQueueObject& cq = object_of(ibv);

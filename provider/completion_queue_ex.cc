@@ -1,4 +1,4 @@
-// Extended completion queues: one completion at a time, its members when they are asked for, and when it was made.
+// Extended completion queues: one completion at a time, its members on request, with its time.
 #include <cerrno>
 #include <ctime>
 #include <memory>
@@ -57,7 +57,7 @@ std::uint64_t wall_clock_ns(Instant monotonic) {
   return static_cast<std::uint64_t>(now - (io::monotonic_now() - monotonic).ns());
 }
 
-// Functions for what was not asked for stay away, as with other drivers; those without a flag are always there.
+// Readers of unrequested members stay unset, as with other drivers; those without a flag are always set.
 void set_readers(ibv_cq_ex& cq, std::uint64_t flags) {
   cq.start_poll = start_poll;
   cq.next_poll = next_poll;

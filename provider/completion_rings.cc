@@ -32,10 +32,10 @@ void CompletionRings::add(const Ring& ring) {
     (count == 0 ? first_ : more_[count - 1]) = ring;
     count_.store(count + 1, std::memory_order_release);
   }
-  arm_all(NotifyOf::kNothing);  // more than it is
+  arm_all(NotifyOf::kNothing);  // at least as much as before
 }
 
-// The first to fire takes back what all are armed for. Others are still armed then, maybe for more than is asked next.
+// The first to fire clears the common arming. Other rings are still armed then, maybe for more than the next request.
 void CompletionRings::arm_all(NotifyOf wanted) {
   const std::lock_guard held(arming_);
   std::array<Ring, kShardsMax> rings;

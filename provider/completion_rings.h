@@ -1,9 +1,8 @@
-// completion_rings.h - the completions of one completion queue. The engine has a queue in each shard that completes
-// into it, a ring; most often that is one. A ring is made with the first queue pair that needs it.
+// completion_rings.h - the completions of one completion queue. The engine has a queue, called a ring, in each shard
+// that completes into it; most often that is one. A ring is made with the first queue pair that needs it.
 //
-// Between queue pairs there is no order to keep, so a poll takes what it finds, beginning with another ring each time.
-// One arming makes one event: all rings are armed at once, and when one has fired, the others' notifications make none
-// until the next arming.
+// No order exists between queue pairs, so a poll starts with another ring each time. One arming makes one event: all
+// rings are armed at once, and when one has fired, the others' notifications make none until the next arming.
 #pragma once
 
 #include <atomic>
@@ -38,15 +37,15 @@ class CompletionRings {
     arm_all(solicited_only ? NotifyOf::kSolicited : NotifyOf::kAny);
   }
 
-  // Of a device with several shards: a ring's notification, with its shard's lock held. True: tell the program.
+  // For a device with several shards: a ring's notification, with its shard's lock held. True: notify the program.
   [[nodiscard]] bool fired() { return armed_.exchange(NotifyOf::kNothing) != NotifyOf::kNothing; }
 
   // --- one thread at a time (SharedDevice::objects()) ---
   [[nodiscard]] CompletionQueue* in(std::size_t shard) const;  // null: none there
-  void add(const Ring& ring);                                  // while the queue is armed, it is too
+  void add(const Ring& ring);                                  // armed if the queue is armed
   [[nodiscard]] std::size_t size() const { return count_.load(); }
   [[nodiscard]] const Ring& operator[](std::size_t place) const { return place == 0 ? first_ : more_[place - 1]; }
-  // Of its first queue pairs.
+  // The shard of its first queue pairs.
   [[nodiscard]] std::optional<std::size_t> home() const {
     return size() == 0 ? std::nullopt : std::optional(first_.shard);
   }
@@ -56,10 +55,10 @@ class CompletionRings {
   std::size_t poll_several(std::span<Completion> out, std::span<Instant> times);
   void arm_all(NotifyOf wanted);
 
-  // Rings are only ever added; who reads the count may read so many.
+  // Rings are only added; readers of the count may read as many.
   std::atomic<std::uint32_t> count_{0};
-  std::atomic<std::uint32_t> next_{0};  // where the next poll begins
-  // Written with all rings' locks held, taken back with one of them.
+  std::atomic<std::uint32_t> next_{0};  // start of the next poll
+  // Written with all rings' locks held, cleared with one of them.
   std::atomic<NotifyOf> armed_{NotifyOf::kNothing};
   Ring first_;
   std::unique_ptr<Ring[]> more_;  // made with the second

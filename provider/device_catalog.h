@@ -1,5 +1,5 @@
-// device_catalog.h - the devices as this process's programs were shown them. GID indices mean what the device files
-// say, so both come from the same list; it is taken anew whenever libibverbs looks for devices.
+// device_catalog.h - the devices as shown to this process's programs. GID indices refer to the device files, so both
+// come from the same list; it is read again whenever libibverbs looks for devices.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using DeviceList = std::shared_ptr<const std::vector<DeviceInfo>>;
 
 // Reads the network interfaces. Thread-safe, as the others.
 [[nodiscard]] DeviceList read_devices();
-// From now on this is the list.
+// Replaces the list.
 void set_current_devices(DeviceList devices);
 // The last list; reads the interfaces if there was none yet.
 [[nodiscard]] DeviceList current_devices();

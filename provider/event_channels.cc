@@ -17,7 +17,7 @@ namespace {
 
 struct Channel {
   std::shared_ptr<EventPipe> pipe;
-  int fd = -1;                   // as the program had it when it last made a completion queue
+  int fd = -1;                   // the program's, when it last made a completion queue
   const void* device = nullptr;  // of its queues
   Context* context = nullptr;    // likewise
   std::set<const void*> queues{};
@@ -28,10 +28,10 @@ struct Channel {
 struct Channels {
   std::mutex lock;
   std::map<ino_t, Channel> by_inode;
-  std::size_t look_at = 16;  // with so many of them: whether all can still be read
+  std::size_t look_at = 16;  // size at which to check again whether all can still be read
 
-  // The program sleeps on this one. Where it does on several of one context, packets would wake all who sleep: then
-  // the thread does it for all.
+  // The program sleeps on this one. If it sleeps on several of one context, packets would wake all sleepers: then the
+  // thread serves all.
   void is_slept_on(Channel& sleeper) {
     if (sleeper.context == nullptr || sleeper.sleeper != Channel::Sleeper::kNotYet) return;
     sleeper.sleeper = Channel::Sleeper::kYes;
@@ -44,7 +44,7 @@ struct Channels {
     if (sleeper.sleeper == Channel::Sleeper::kYes) sleeper.sleep->join(*sleeper.context);
   }
 
-  // Without those that were closed behind our back (by a system call, or under a number that fcntl() gave).
+  // Removes those closed without our knowledge (by a system call, or under a number from fcntl()).
   void drop_unread() {
     std::erase_if(by_inode, [](const auto& entry) { return !entry.second.pipe->has_reader(); });
     look_at = 16 + 2 * by_inode.size();
@@ -64,7 +64,7 @@ Channels& channels() {
   return *instance;
 }
 
-// The list's lock held. Null: no pipe of ours (any more).
+// The list's lock held. Null: not, or no longer, a pipe of ours.
 Channel* find(int fd) {
   const auto inode = EventPipe::inode_of(fd);
   const auto found = inode ? channels().by_inode.find(*inode) : channels().by_inode.end();

@@ -13,13 +13,13 @@
 namespace brdma::provider {
 namespace {
 
-constexpr std::size_t kPipeBytesMin = 1 << 20;  // what any user may have: /proc/sys/fs/pipe-max-size
+constexpr std::size_t kPipeBytesMin = 1 << 20;  // any user's limit: /proc/sys/fs/pipe-max-size
 
-// Past our own hook: these descriptors are not the program's.
+// Bypasses our own hook: these descriptors are not the program's.
 void close_own(int fd) { ::syscall(SYS_close, fd); }
 
-// Never waits, though the description may be one that does. vmsplice() copies out of a pipe's read end; newer kernels
-// (6.5) also have reads that do not wait, for where a sandbox forbids it.
+// Never waits, even on a blocking description. vmsplice() copies out of a pipe's read end; newer kernels (6.5) also
+// have non-blocking reads, for sandboxes that forbid it.
 ssize_t read_without_waiting(int fd, std::span<std::byte> into) {
   const iovec piece{into.data(), into.size()};
   const ssize_t got = ::vmsplice(fd, &piece, 1, SPLICE_F_NONBLOCK);
@@ -81,7 +81,7 @@ bool EventPipe::read_now(int fd, std::span<std::byte> record) {
   if (got) {
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   } else {
-    waiting_.compare_exchange_strong(before, 0, std::memory_order_relaxed);  // read by who was not seen
+    waiting_.compare_exchange_strong(before, 0, std::memory_order_relaxed);  // read without our knowledge
   }
   return got;
 }
@@ -89,7 +89,7 @@ bool EventPipe::read_now(int fd, std::span<std::byte> record) {
 std::uint32_t EventPipe::purge(int fd, std::size_t record_bytes,
                                const std::function<bool(std::span<const std::byte>)>& is_ours) {
   if (inode_of(fd) != inode_) return 0;
-  const int saved_errno = errno;  // a program that gives back what it could not complete has it still to report
+  const int saved_errno = errno;  // the program's error must survive
   std::vector<std::byte> kept;
   std::vector<std::byte> record(record_bytes);
   std::uint32_t purged = 0;
@@ -120,11 +120,11 @@ void EventPipe::replace(int fd, std::span<const std::byte> records) {
   int ends[2];
   (void)::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-    close_own(fd);  // no descriptor left: whoever waits there gets EBADF
+    close_own(fd);  // no descriptor left: waiters get EBADF
     return;
   }
   if (::write(ends[1], records.data(), records.size()) < 0) {
-    // Longer than the pipe: then the end of file comes alone.
+    // Longer than the pipe: then only the end of file comes.
   }
   if ((status_flags & O_NONBLOCK) == 0) ::fcntl(ends[0], F_SETFL, 0);
   ::syscall(SYS_dup3, ends[0], fd, (descriptor_flags & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);

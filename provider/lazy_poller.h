@@ -1,5 +1,5 @@
-// lazy_poller.h - where a program stands in an extended completion queue: the completion that ibv_start_poll() or
-// ibv_next_poll() has taken last, whose members it then asks for one by one.
+// lazy_poller.h - a program's position in an extended completion queue: the completion last taken by ibv_start_poll()
+// or ibv_next_poll(), whose members it then reads one by one.
 #pragma once
 
 #include <mutex>

@@ -17,7 +17,7 @@ namespace {
 constexpr int kPabiMin = 25, kPabiMax = 199;
 constexpr std::size_t kCopiesMax = 8;
 constexpr char kSoname[] = "libibverbs.so.1";
-// Files abi_version of uverbs devices that we take: our own tree says 1.
+// Supported abi_version files of uverbs devices: our own tree has 1.
 constexpr std::uint32_t kUverbsAbiMin = 1, kUverbsAbiMax = 1;
 
 std::mutex copies_lock;
@@ -52,7 +52,7 @@ void Libibverbs::register_with_loaded() {
   }
 }
 
-// `library` is the caller's to close; a copy that we register with gets a reference of its own, for good.
+// The caller closes `library`; a registered copy gets a permanent reference of its own.
 void Libibverbs::register_with(void* library, const char* file) {
   const std::lock_guard guard(copies_lock);
   for (Libibverbs*& copy : copies) {
@@ -79,7 +79,7 @@ bool Libibverbs::find_functions(void* library, const char* file) {
     std::snprintf(name, sizeof name, "verbs_register_driver_%d", pabi);
     if (find(library, name, register_driver_)) pabi_ = pabi;
   }
-  if (register_driver_ == nullptr) return false;  // some other library that called a hook
+  if (register_driver_ == nullptr) return false;  // another library that called a hook
   const bool complete = find(library, "_verbs_init_and_alloc_context", core_.init_and_alloc_context) &&
                         find(library, "verbs_set_ops", core_.set_ops) &&
                         find(library, "verbs_uninit_context", core_.uninit_context) &&

@@ -1,6 +1,5 @@
-// libibverbs.h - a copy of libibverbs in this process, seen from below: the functions that it offers to plugins, our
-// registration with it, and its layout. A process may hold several copies (an MPI or Python package bringing its own);
-// each is served by the layout found in it.
+// libibverbs.h - a copy of libibverbs in this process: its functions for plugins, our registration with it, and its
+// layout. A process may hold several copies (an MPI or Python package with its own); each has its own layout.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,14 +16,14 @@ namespace brdma::provider {
 
 class Libibverbs {
  public:
-  // Registers our driver with the copy that `address` lies in (the caller of a hook), or else with the one that the
-  // loader knows as libibverbs.so.1. Nothing happens where there is none or it has our driver already.
+  // Registers our driver with the copy that contains `address` (the caller of a hook), or else with the loader's
+  // libibverbs.so.1. Does nothing where there is none or it has our driver already.
   static void register_with_caller(const void* address);
   static void register_with_loaded();
   // The copy that made `device`.
   static Libibverbs& of(const ibv_device* device);
 
-  // Probed with the first device that is opened; none: not known, the reason went to standard error once.
+  // Probed with the first opened device; none: unknown, the reason went to standard error once.
   [[nodiscard]] const abi::Layout* layout(ibv_device* device);
   [[nodiscard]] const abi::CoreFunctions& core() const { return core_; }
 

@@ -18,18 +18,18 @@ namespace {
 static_assert(memory::kChangeTranslation == IBV_REREG_MR_CHANGE_TRANSLATION);
 static_assert(memory::kChangeDomain == IBV_REREG_MR_CHANGE_PD && memory::kChangeAccess == IBV_REREG_MR_CHANGE_ACCESS);
 
-// As the kernel decides it (ib_access_writable): what may be bound to a window may be written through it.
+// As in the kernel (ib_access_writable): memory that may be bound to a window may be written through it.
 constexpr int kWrites =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
-// Real devices answer EFAULT for memory that is not there or not ours to access so.
+// Real devices return EFAULT for memory that is not mapped or lacks the access rights.
 bool may_register(const void* address, std::size_t length, int access) {
   return is_reachable(address, length, (access & kWrites) != 0 ? Access::kWrite : Access::kRead,
                       (access & IBV_ACCESS_ON_DEMAND) != 0 ? Pages::kAsTheyAre : Pages::kMayBeMade);
 }
 
-// In every shard, one after the other; SharedDevice::objects() held. Their tables see the same calls, so what one
-// refuses all do.
+// In every shard, one after the other; SharedDevice::objects() held. Their tables see the same calls, so all refuse
+// alike.
 Status in_all(Shards& shards, const std::function<Status(Engine&, std::size_t)>& act) {
   const Status status = act(Context::Session(shards.first()).engine(), 0);
   for (std::size_t i = 1; status.ok() && i < shards.size(); ++i) {
@@ -39,7 +39,7 @@ Status in_all(Shards& shards, const std::function<Status(Engine&, std::size_t)>&
   return status;
 }
 
-// Queue pairs of any shard may be in it.
+// Queue pairs of any shard may use it.
 bool in_use(Shards& shards, const ProtectionDomainObject& pd) {
   for (std::size_t i = 0; i < shards.size(); ++i) {
     if (Context::Session(shards[i]).engine().in_use(pd.engine[i])) return true;
@@ -113,7 +113,7 @@ ibv_mr* reg_mr(ibv_pd* ibv, void* address, std::size_t length, std::uint64_t iov
   return &mr.release()->core.mr;
 }
 
-// What `flags` names becomes another; keys stay. Where this fails nothing has changed.
+// Changes the parts named by `flags`; keys stay. On failure nothing has changed.
 int rereg_mr(abi::VerbsMr* ibv, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
   MemoryRegionObject& mr = object_of(ibv);
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && (pd == nullptr || pd->context != ibv->mr.context)) return EINVAL;
@@ -137,7 +137,7 @@ int rereg_mr(abi::VerbsMr* ibv, int flags, ibv_pd* pd, void* address, std::size_
   return status.error();
 }
 
-// Pages come when they are touched, by whoever touches them first: there is nothing to do but to say what is wrong.
+// Pages are mapped at the first access, by anyone: only check the arguments.
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count) {
   if ((flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0) return EINVAL;
   if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return EOPNOTSUPP;

@@ -1,4 +1,4 @@
-// Memory windows. Type 1 is bound by a verb of its own, which posts a work request like those that bind type 2.
+// Memory windows. Type 1 is bound by a verb of its own, which posts a work request as for type 2.
 #include <cerrno>
 #include <memory>
 #include <mutex>
@@ -20,7 +20,7 @@ extern "C" {
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return fail<ibv_mw>(EINVAL);
   OpenDevice& device = device_of(pd->context);
-  if (device.shards().size() > 1) return fail<ibv_mw>(EOPNOTSUPP);  // a binding would have to reach all at once
+  if (device.shards().size() > 1) return fail<ibv_mw>(EOPNOTSUPP);  // a binding would have to reach all shards at once
   auto mw = std::make_unique<MemoryWindowObject>();
   const std::lock_guard held(device.objects());
   Context::Session session(device.shards().first());
@@ -49,7 +49,7 @@ int dealloc_mw(ibv_mw* ibv) {
   return 0;
 }
 
-// The window's key is another from now on, whether the work request succeeds or not.
+// The window's key changes even if the work request fails.
 int bind_mw(ibv_qp* ibv, ibv_mw* mw, ibv_mw_bind* bind) {
   const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
   ibv_send_wr request{};

@@ -1,5 +1,5 @@
-// Queue pair attributes, both ways between libibverbs' form and the engine's. A GID index becomes the address it stands
-// for; states, masks and ranges are the engine's to judge.
+// Queue pair attributes, both ways between libibverbs' form and the engine's. A GID index becomes its address; the
+// engine checks states, masks and ranges.
 #include <cerrno>
 #include <cstring>
 
@@ -22,7 +22,7 @@ static_assert(kQpAttrMaxDestRdAtomic == IBV_QP_MAX_DEST_RD_ATOMIC && kQpAttrCapa
 static_assert(kQpAttrDestQpn == IBV_QP_DEST_QPN);
 
 constexpr std::uint32_t kQpnMask = 0xFFFFFF;
-// Migration to another path and rates are features that we do not have; a program that asks is told.
+// Path migration and rates are unsupported; a program that requests them gets an error.
 constexpr int kUnsupported = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_RATE_LIMIT;
 
 Status fill_path(const DeviceInfo& device, const ibv_ah_attr& path, QpAttributes& out) {
@@ -47,14 +47,14 @@ Status check(const DeviceInfo& device, const ibv_qp_attr& in, int mask) {
   return Status::success();
 }
 
-// What arrived and is not acknowledged yet, or whose acknowledgement is lost, would be flushed at the peer although the
-// application here has it: rdma_disconnect moves to ERR before it says so. And what the peer acknowledged would be
-// flushed here, where nobody polled since.
+// True for a change that loses unacknowledged state. Received packets whose acknowledgement is missing or lost would be
+// flushed at the peer although the application here has them: rdma_disconnect moves to ERR before it notifies. And
+// acknowledged requests would be flushed here if nobody polled since.
 bool forgets_the_peer(const ibv_qp_attr& in, int mask) {
   return (mask & IBV_QP_STATE) != 0 && (in.qp_state == IBV_QPS_ERR || in.qp_state == IBV_QPS_RESET);
 }
 
-// Programs (librdmacm) leave what the mask does not name as it was in memory: of an enumeration that may be no value.
+// Programs (librdmacm) leave members outside the mask uninitialised: an enumeration may have no valid value.
 QpAttributes translate(const ibv_qp_attr& in, int mask) {
   QpAttributes out;
   if ((mask & IBV_QP_STATE) != 0) out.state = static_cast<QpState>(in.qp_state);
@@ -122,7 +122,7 @@ int modify_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int mask) {
       .error();
 }
 
-// Everything is filled in whatever the mask asks for: UCX looks at the capabilities without asking.
+// Fills in everything for any mask: UCX reads the capabilities without requesting them.
 int query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init_attributes) {
   QueuePairObject& qp = object_of(ibv);
   Context::Session session(*qp.context);

@@ -1,5 +1,5 @@
 // objects.h - verbs objects: libibverbs' structure first (with room to spare, as it differs between releases), ours
-// behind it. A pointer to the one is a pointer to the other.
+// behind it. A pointer to one is a pointer to the other.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,14 +26,14 @@ namespace brdma::provider {
 
 struct ThreadDomainObject {
   ibv_td core{};
-  std::size_t shard = 0;      // of what is made for its thread
-  std::uint32_t parents = 0;  // that name it; SharedDevice::objects() held
+  std::size_t shard = 0;      // of objects made for its thread
+  std::uint32_t parents = 0;  // referring parent domains; SharedDevice::objects() held
 };
 
 struct ProtectionDomainObject {
   ibv_pd core{};
   std::vector<ProtectionDomain*> engine;  // in each shard
-  // Of a parent domain: what it was made of. Of another: how many parent domains are.
+  // Of a parent domain: its protection domain. Of a protection domain: `parents` counts its parent domains.
   ProtectionDomainObject* base = nullptr;
   ThreadDomainObject* td = nullptr;
   std::uint32_t parents = 0;  // SharedDevice::objects() held
@@ -58,7 +58,7 @@ struct MemoryWindowObject {
 struct CompletionQueueObject {
   union {
     ibv_cq cq;
-    ibv_cq_ex cq_ex;  // where it has a poller
+    ibv_cq_ex cq_ex;  // if it has a poller
     std::byte reserve[abi::kObjectReserve];
   } core{.reserve = {}};
   CompletionRings rings;
@@ -66,8 +66,9 @@ struct CompletionQueueObject {
   std::unique_ptr<LazyPoller> poller;  // of ibv_create_cq_ex()
   CqOptions options;                   // of rings to come
   std::shared_ptr<EventPipe> channel;  // null: none
-  int channel_fd = -1;                 // as the program has it
-  // Events written and not purged; OpenDevice::events() held. Destruction waits until so many are acknowledged.
+  int channel_fd = -1;                 // the program's descriptor
+  // Events written and not purged; OpenDevice::events() held. Destruction waits until the program has acknowledged as
+  // many.
   std::uint32_t completion_events_written = 0;
   std::uint32_t async_events_written = 0;
 
@@ -77,7 +78,7 @@ struct CompletionQueueObject {
 struct QueuePairObject {
   union {
     ibv_qp qp;
-    ibv_qp_ex qp_ex;  // where it has a builder
+    ibv_qp_ex qp_ex;  // if it has a builder
     std::byte reserve[abi::kQpReserve];
   } core{.reserve = {}};
   Context* context = nullptr;  // of its shard
@@ -85,10 +86,10 @@ struct QueuePairObject {
   std::unique_ptr<WorkBuilder> builder;    // of ibv_wr_* functions
   std::uint32_t async_events_written = 0;  // as above
   bool signal_all = false;
-  // Of what was granted: checked before a list of that length is read.
+  // Granted limits: checked before a list of that length is read.
   std::uint8_t send_sges_max = 0, receive_sges_max = 0;
   std::uint8_t shard = 0;
-  std::vector<IpAddress> groups;  // multicast, that it is attached to; SharedDevice::objects() held
+  std::vector<IpAddress> groups;  // its multicast groups; SharedDevice::objects() held
 };
 
 struct SharedReceiveQueueObject {
@@ -100,12 +101,12 @@ struct SharedReceiveQueueObject {
   SharedReceiveQueue* engine = nullptr;
   std::size_t shard = 0;
   std::uint32_t async_events_written = 0;  // as above
-  SrqAttributes granted;                   // as it was made
+  SrqAttributes granted;                   // at creation
 };
 
 static_assert(qp::kSgesMax <= UINT8_MAX);
 
-// The address of the library's part is the object's. With clang a class that has a std::unique_ptr is not of standard
+// The address of the library's part is the object's. With clang a class with a std::unique_ptr is not of standard
 // layout; these have neither bases nor virtual functions, so both compilers know the offset all the same.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
@@ -124,7 +125,7 @@ inline CompletionQueueObject& object_of(ibv_cq* cq) { return *reinterpret_cast<C
 inline SharedReceiveQueueObject& object_of(ibv_srq* srq) { return *reinterpret_cast<SharedReceiveQueueObject*>(srq); }
 inline QueuePairObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QueuePairObject*>(qp); }
 
-// Where what is made in this domain is to be: with its thread. None: anywhere.
+// The shard of objects made in this domain: its thread's. None: any.
 [[nodiscard]] inline std::optional<std::size_t> shard_of(const ProtectionDomainObject& pd) {
   return pd.td == nullptr ? std::nullopt : std::optional(pd.td->shard);
 }

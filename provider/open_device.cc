@@ -18,7 +18,7 @@
 namespace brdma::provider {
 namespace {
 
-// Where our pointer stands, counted from the ibv_context; the library's part ends before.
+// Place of our pointer, from the ibv_context on; the library's part ends before.
 constexpr std::size_t kOurPointer = abi::kContextBytes + 184;
 static_assert(1536 + kOurPointer + sizeof(void*) <= abi::kContextAllocation);
 
@@ -46,7 +46,7 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
     return Status(layout == nullptr ? ENOTSUP : ENODEV);
   }
   void* verbs_context = core.core().init_and_alloc_context(device, cmd_fd, abi::kContextAllocation, nullptr, 0);
-  if (verbs_context == nullptr) return Status(ENOMEM);  // has closed cmd_fd
+  if (verbs_context == nullptr) return Status(ENOMEM);  // it has closed cmd_fd
   std::unique_ptr<OpenDevice> self(new OpenDevice(core, *layout, verbs_context));
   Status status = self->make_async_pipe();
   if (!status.ok()) {
@@ -70,7 +70,7 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
   return verbs_context;
 }
 
-// Set before the library looks: it would ask the kernel for the descriptor otherwise.
+// Set before the library checks it: otherwise it would request the descriptor from the kernel.
 Status OpenDevice::make_async_pipe() {
   const auto made = make_event_channel(EventsOf::kDevice);
   if (!made) return made.reason();

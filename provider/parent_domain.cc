@@ -1,7 +1,6 @@
-// Parent domains and thread domains: ways for a program to say which objects one thread uses alone. Ours need no locks
-// of their own beyond the shards', so a parent domain is another name of its protection domain. A thread domain chooses
-// a shard, for what is made in its parent domains: the queue pairs of threads with a domain each do not share a lock,
-// as far as there are shards.
+// Parent domains and thread domains: a program names the objects that one thread uses alone. Ours need no locks beyond
+// the shards', so a parent domain is another name of its protection domain. A thread domain selects a shard for objects
+// of its parent domains: queue pairs of threads with a domain each do not share a lock, as far as there are shards.
 #include <cerrno>
 #include <memory>
 #include <mutex>

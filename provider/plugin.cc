@@ -14,7 +14,7 @@ namespace brdma::provider::plugin {
 
 extern "C" {
 
-// Real devices may stand beside ours: each keeps its own driver.
+// Real devices may exist beside ours: each keeps its own driver.
 bool match_device(const void* sysfs_device) {
   const char* name = static_cast<const char*>(sysfs_device) + abi::kSysfsDeviceName;
   return std::strncmp(name, io::kDevicePrefix, sizeof io::kDevicePrefix - 1) == 0;

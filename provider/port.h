@@ -1,4 +1,4 @@
-// port.h - a network interface's state in InfiniBand's words: for ibv_query_port and for the files under /sys alike.
+// port.h - a network interface's state in InfiniBand terms: for ibv_query_port and for the files under /sys alike.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace brdma::provider {
 struct LinkRate {
   std::uint8_t width;  // enum of ibv_port_attr::active_width: 1 = 1X, 2 = 4X
   std::uint8_t speed;  // likewise active_speed: 1 = 2.5, 2 = 5, 4 = 10, 8 = 10 (FDR10), 32 = 25, 64 = 50 Gbit/s a lane
-  const char* description;  // as /sys/class/infiniband/*/ports/1/rate has it
+  const char* description;  // as in /sys/class/infiniband/*/ports/1/rate
 };
 
-// The nearest rate that InfiniBand has a code for, chosen as the kernel does for Ethernet devices.
+// The nearest rate with an InfiniBand code, chosen as the kernel does for Ethernet devices.
 [[nodiscard]] LinkRate link_rate(std::uint64_t speed_mbps);
 
-// IPv4 and IPv6 in the eight groups of four hex digits that /sys uses.
+// IPv4 and IPv6 in /sys's eight groups of four hex digits.
 [[nodiscard]] std::string gid_text(const IpAddress& address);
 // 0011:2233:4455:6677
 [[nodiscard]] std::string guid_text(std::uint64_t guid);
 
-// Programs that know no GID (ibv_rc_pingpong without -g) address a peer by its LID. RoCE has none, so the low 16 bits
-// of the first IPv4 address serve as one; 0 where there is no IPv4 address. A LID then names the host with these bits
-// whose upper 16 are ours: enough for any subnet of /16 or smaller.
+// Programs without a GID (ibv_rc_pingpong without -g) address a peer by its LID. RoCE has none, so the low 16 bits of
+// the first IPv4 address serve as one; 0 without an IPv4 address. A LID then means the host with these bits and our
+// upper 16: enough for any subnet of /16 or smaller.
 [[nodiscard]] std::uint16_t lid_of(const DeviceInfo& device);
 [[nodiscard]] std::string lid_text(const DeviceInfo& device);  // 0x1f, as /sys has it
 struct LidPath {

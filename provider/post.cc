@@ -1,4 +1,4 @@
-// Work requests: linked lists become arrays, a batch at a time; scatter lists are passed through as they are.
+// Work requests: linked lists become arrays, a batch at a time; scatter lists are passed through unchanged.
 #include <cerrno>
 #include <span>
 
@@ -27,13 +27,13 @@ std::span<const Sge> sges_of(const ibv_sge* list, int count) {
   return {reinterpret_cast<const Sge*>(list), static_cast<std::size_t>(count)};
 }
 
-// 0, or why it cannot be posted; the engine checks the rest.
+// 0, or the reason against posting it; the engine checks the rest.
 int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out) {
   if ((in.send_flags & ~kFlagsKnown) != 0) return EINVAL;
-  // Inline data is copied at once: the limit there is on its bytes.
+  // Inline data is copied at once: its limit is on bytes.
   const std::uint32_t sges_max = (in.send_flags & IBV_SEND_INLINE) != 0 ? qp::kSgesMax : qp.send_sges_max;
   if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > sges_max) return EINVAL;
-  // FLUSH has no members here in any release: it is posted by ibv_wr_flush() only.
+  // FLUSH has no members here in any release: ibv_wr_flush() alone posts it.
   const auto opcode = static_cast<unsigned>(in.opcode);
   if (opcode > IBV_WR_SEND_WITH_INV && opcode != abi::kWrAtomicWrite) return EINVAL;
   if (in.opcode == IBV_WR_BIND_MW && in.bind_mw.mw == nullptr) return EINVAL;
@@ -116,8 +116,8 @@ struct List {
   }
 };
 
-// Requests in front of one that fails are posted; *bad names the one that is not. An array of them is more than some
-// threads have as a stack: it is the context's.
+// Requests before a failing one are posted; *bad names the failing one. Their array exceeds some threads' stacks: it is
+// the context's.
 template <class Request, class Queue, class WorkRequest>
 int post_list(const Queue& queue, WorkRequest* first, WorkRequest** bad) {
   if (first != nullptr && first->next == nullptr) return post_one<Request>(queue, first, bad);

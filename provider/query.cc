@@ -1,4 +1,4 @@
-// Device and port attributes: what the engine can do, never more.
+// Device and port attributes: the engine's features, never more.
 #include <endian.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr std::uint64_t kClockKhz = 1'000'000;        // of completion timestamp
 constexpr std::uint64_t kQkeyViolationsMax = 0xFFFF;  // IBTA 14.2.5.6: a counter of 16 bits, that stays at its end
 constexpr std::uint32_t kPortCapabilities = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 
-// What this process's queue pairs refused for a wrong Q_Key: of the port's other users we do not know.
+// This process's queue pairs' refusals for a wrong Q_Key; those of the port's other users are unknown.
 std::uint32_t qkey_violations(OpenDevice& device) {
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < device.shards().size(); ++i) {
@@ -33,7 +33,7 @@ std::uint32_t qkey_violations(OpenDevice& device) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kQkeyViolationsMax));
 }
 
-// The limit in force now: what an operator set, which may change while the program runs.
+// The present limit: set by an operator, it may change while the program runs.
 int queue_pairs_max(OpenDevice& device) {
   Context::Session session(device.shards().first());
   return static_cast<int>(std::min(session.engine().recovery().qps_max, std::uint32_t{kObjectsMax}));
@@ -44,7 +44,7 @@ void fill(OpenDevice& open, ibv_device_attr& attributes) {
   static_assert(sizeof kFirmwareVersion <= sizeof attributes.fw_ver);
   std::memcpy(attributes.fw_ver, kFirmwareVersion, sizeof kFirmwareVersion);
   attributes.vendor_id =
-      0xFFFFFF;  // what devices without an organization's number say, Soft-RoCE too; 0 is taken for no answer
+      0xFFFFFF;  // as devices without an organization's number report, Soft-RoCE too; 0 counts as no answer
   attributes.node_guid = htobe64(device.guid);
   attributes.sys_image_guid = htobe64(device.guid);
   attributes.max_mr_size = std::numeric_limits<std::uint64_t>::max();
@@ -95,7 +95,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   full.hca_core_clock = kClockKhz;
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags | abi::kDeviceAtomicWrite | abi::kDeviceFlushGlobal;
   full.phys_port_cnt_ex = 1;
-  // No page is pinned for any region: pages come and go as they do in any process.
+  // No page is pinned for any region: pages come and go as in any process.
   constexpr std::uint32_t kSends = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   full.odp_caps.general_caps = IBV_ODP_SUPPORT;
   full.odp_caps.per_transport_caps = {
@@ -107,9 +107,9 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   return 0;
 }
 
-// As drivers of hardware have it: the clock's whole count stands in tv_nsec, comparable with completion timestamps.
+// As hardware drivers do: the clock's whole count is in tv_nsec, comparable with completion timestamps.
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
-  values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK;  // what is not there is not answered
+  values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK;  // drops unsupported bits
   if (values->comp_mask != 0) values->raw_clock = {.tv_sec = 0, .tv_nsec = io::monotonic_now().ns()};
   return 0;
 }

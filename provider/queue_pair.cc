@@ -11,7 +11,7 @@
 namespace brdma::provider::verbs {
 namespace {
 
-// 0, or why this cannot be made.
+// 0, or the reason against making it.
 int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   if (wanted.qp_type != IBV_QPT_RC && wanted.qp_type != IBV_QPT_UC && wanted.qp_type != IBV_QPT_UD) return EOPNOTSUPP;
   if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr) return EINVAL;
@@ -23,8 +23,8 @@ int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
 static_assert(static_cast<int>(QpType::kRc) == IBV_QPT_RC && static_cast<int>(QpType::kUc) == IBV_QPT_UC);
 static_assert(static_cast<int>(QpType::kUd) == IBV_QPT_UD);
 
-// Inline data has at least the room of the scatter list, as behind Soft-RoCE and others: rdma_xclient asks for none and
-// uses 16 bytes. It is allocated when first used.
+// Inline data has at least the room of the scatter list, as with Soft-RoCE and others: rdma_xclient requests none and
+// uses 16 bytes. Allocated at first use.
 std::uint32_t inline_room(const ibv_qp_cap& cap) {
   constexpr auto kPerSge = static_cast<std::uint32_t>(sizeof(ibv_sge));
   return std::max(cap.max_inline_data, std::min(cap.max_send_sge, qp::kSgesMax) * kPerSge);
@@ -38,8 +38,8 @@ QpCapabilities capabilities_of(const ibv_qp_cap& cap) {
           .inline_bytes_max = inline_room(cap)};
 }
 
-// Where its shared receive queue is, which is in one shard only; else where the program says by a thread domain; else
-// where its completion queues are already, so that a poll looks into one shard; else where the fewest are.
+// The shard of its shared receive queue, which is in one only; else of the program's thread domain; else of its
+// completion queues, so that a poll reads one shard; else the one with the fewest.
 std::size_t shard_for(const ProtectionDomainObject& pd, const ibv_qp_init_attr& wanted, OpenDevice& device) {
   if (device.shards().size() == 1) return 0;
   if (wanted.srq != nullptr) return object_of(wanted.srq).shard;

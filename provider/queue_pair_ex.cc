@@ -1,4 +1,4 @@
-// Queue pairs of the extended verb: the same ones, with ibv_wr_* functions where they are asked for.
+// Queue pairs of the extended verb: the same ones, with ibv_wr_* functions on request.
 #include <algorithm>
 #include <cerrno>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kAtomicWriteBytes = 8;
 
-// 0, or why this cannot be made. libibverbs knows bits of features that we have not: XRC domains, creation flags, TSO
+// 0, or the reason against making it. libibverbs knows bits of unsupported features: XRC domains, creation flags, TSO
 // headers, receive tables and hashing.
 int check(ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
   constexpr std::uint32_t kKnown =

@@ -24,7 +24,7 @@ static_assert(sizeof(MappingQuery) == 104);
 constexpr unsigned long kQueryMapping = _IOWR('f', 17, MappingQuery);
 constexpr std::uint64_t kReadable = 1, kWritable = 2;  // of `flags`
 
-// linux/mman.h since 5.14: pages become present as if they had been touched, or the call says why not.
+// linux/mman.h since 5.14: makes pages present as if accessed, or returns the error.
 constexpr int kPopulateRead = 22, kPopulateWrite = 23;
 
 struct Range {
@@ -38,7 +38,7 @@ std::uintptr_t page_bytes() {
 
 enum class Answer : std::uint8_t { kNo, kYes, kCannotBeAsked };
 
-// What the kernel has in its list of mappings.
+// By the kernel's list of mappings.
 Answer protection_allows(const Range& range, Access access) {
   const auto maps = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC));
   if (maps < 0) return Answer::kCannotBeAsked;
@@ -58,7 +58,7 @@ Answer protection_allows(const Range& range, Access access) {
 }
 
 bool is_mapped(const Range& range) {
-  std::array<unsigned char, 4096> resident;  // mincore's answer, one byte a page; not looked at
+  std::array<unsigned char, 4096> resident;  // mincore's result, one byte a page; ignored
   for (std::uintptr_t at = range.begin; at < range.end;) {
     const std::uintptr_t step = std::min<std::uintptr_t>(range.end - at, resident.size() * page_bytes());
     if (::mincore(reinterpret_cast<void*>(at), step, resident.data()) != 0 && errno == ENOMEM) return false;
@@ -76,7 +76,7 @@ bool can_populate() {
   return can;
 }
 
-// The first page, the last, and what makes `count` of them with even distances between.
+// Checks the first page, the last, and pages at even distances between, `count` in total.
 bool samples_allow(const Range& range, Access access, std::size_t count) {
   const std::size_t pages = (range.end - range.begin) / page_bytes(), looks = std::min(pages, count);
   const int advice = access == Access::kWrite ? kPopulateWrite : kPopulateRead;

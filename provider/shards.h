@@ -1,10 +1,11 @@
-// shards.h - the shards of an open device (datapath.shards), a brdma::Context each: an engine, a socket and a lock of
-// its own. Threads whose queue pairs are in different ones do not wait for each other.
+// shards.h - the shards of an open device (datapath.shards), a brdma::Context each: its own engine, socket and lock.
+// Threads whose queue pairs are in different ones do not wait for each other.
 //   queue pairs, shared receive queues   live in one for life
 //   protection domains, memory regions   are in all, regions under the same keys
 //   completion queues                    are where queue pairs complete into them (completion_rings.h)
 //   memory windows                       only where there is one shard: a binding would have to reach all at once
-// Thread-safety: the list does not change; where an object is put is asked and told with SharedDevice::objects() held.
+// Thread-safety: the list does not change; the placement of objects is read and changed with SharedDevice::objects()
+// held.
 #pragma once
 
 #include <array>
@@ -25,13 +26,13 @@ class Shards {
 
   [[nodiscard]] std::size_t size() const { return contexts_.size(); }
   [[nodiscard]] Context& operator[](std::size_t shard) const { return *contexts_[shard]; }
-  // For what is alike in all.
+  // For state that is the same in all.
   [[nodiscard]] Context& first() const { return *contexts_.front(); }
 
-  // How many objects are in each.
+  // Number of objects in each.
   using Use = std::array<std::uint32_t, kShardsMax>;
   [[nodiscard]] Use& use() { return use_; }
-  // The one that has the fewest of `own`, a context's; among several the one that has the fewest of all.
+  // The one with the fewest of `own`, a context's; among several the one with the fewest of all.
   [[nodiscard]] std::size_t least_used(const Use& own) const {
     std::size_t least = 0;
     for (std::size_t i = 1; i < size(); ++i) {

@@ -50,8 +50,8 @@ struct Registry {
   std::vector<SharedDevice*> devices;
 };
 
-// Never destroyed: contexts may be closed in exit handlers that run after ours. A forked child makes one of its own:
-// another thread may have held the parent's locks.
+// Never destroyed: contexts may be closed in exit handlers that run after ours. A forked child makes its own: another
+// thread may have held the parent's locks.
 Registry& registry() {
   static std::atomic<Registry*> current{nullptr};
   Registry* there = current.load(std::memory_order_acquire);
@@ -63,7 +63,7 @@ Registry& registry() {
   return *there;
 }
 
-// The parent's: whose lock the thread that forks holds.
+// The parent's, with the forking thread's lock.
 Registry* forking = nullptr;
 
 SharedDevice::Place& place_of(const DeviceInfo& device) {
@@ -100,7 +100,7 @@ Result<SharedDevice*, ContextError> SharedDevice::join(const DeviceInfo& device)
   auto contexts = Context::open_shards(made->device_, made.get());
   if (!contexts) return contexts.reason();
   made->shards_ = Shards(std::move(contexts).value());
-  preload::refresh();  // the brdmad that it has now may keep other GID tables
+  preload::refresh();  // the present brdmad may have other GID tables
   {
     const std::lock_guard reporting(made->reporting_);
     made->reported_ = made->info();
@@ -187,7 +187,7 @@ void SharedDevice::after_fork_in_child() {
   forking->lock.unlock();
 }
 
-// No thread that is not there any more was in the midst of something.
+// True if no thread that no longer exists was inside an operation.
 bool SharedDevice::is_consistent() {
   const auto is_free = [](std::mutex& each) {
     if (!each.try_lock()) return false;
@@ -209,7 +209,7 @@ void SharedDevice::abandon() {
   write_watches_.abandon_in_child();
 }
 
-// Whatever is being opened or closed just now is left alone: exit() may have been called in the middle of it.
+// Skips devices being opened or closed just now: exit() may have been called in the middle of it.
 void SharedDevice::leave_all() {
   Registry& all = registry();
   const std::unique_lock listed(all.lock, std::try_to_lock);
@@ -224,20 +224,20 @@ void SharedDevice::leave_all() {
 DeviceInfo SharedDevice::info() const {
   auto now = find_device(device_.ifindex);
   if (now) return std::move(*now);
-  DeviceInfo gone = device_;  // its interface is gone: as it was, but for that
+  DeviceInfo gone = device_;  // its interface is gone: keep the rest
   gone.active = false;
   return gone;
 }
 
 std::vector<int> SharedDevice::interface_changed(bool removed) {
-  preload::refresh();  // who is told that GIDs have changed asks for them
+  preload::refresh();  // programs notified of changed GIDs read them
   const std::lock_guard reporting(reporting_);
   const DeviceInfo now = info();
   std::vector<int> events;
   const auto same = [](const DeviceInfo::Gid& a, const DeviceInfo::Gid& b) { return a.address == b.address; };
   const bool other_gids = !std::ranges::equal(now.gids, reported_.gids, same);
   if (!removed && other_gids) events.push_back(IBV_EVENT_GID_CHANGE);
-  // Connections on a port that is down may see it come back with its addresses, or removed: then they get an event.
+  // Connections on a port that is down may get it back with its addresses, or see it removed: then they get an event.
   if (now.active && (other_gids || !reported_.active)) cm_addresses_changed(device_.guid);
   if (now.active != reported_.active) events.push_back(now.active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
   if (removed) {

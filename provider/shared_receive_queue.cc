@@ -1,4 +1,4 @@
-// Shared receive queues of the basic kind. XRC's keep libibverbs' own answer (EOPNOTSUPP), as does ibv_get_srq_num.
+// Shared receive queues of the basic kind. XRC's keep libibverbs' own error (EOPNOTSUPP), as does ibv_get_srq_num.
 #include <cerrno>
 #include <memory>
 #include <mutex>

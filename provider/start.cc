@@ -1,6 +1,6 @@
-// What happens when the library is loaded: nearly nothing. Preloaded into a program it waits for a path hook; loaded by
-// libibverbs as a plugin (RDMAV_DRIVERS, a .driver file) it registers, which libibverbs expects of a constructor.
-// And when the program ends: it may not have closed its devices.
+// Actions when the library is loaded: nearly none. Preloaded into a program it waits for a path hook; loaded by
+// libibverbs as a plugin (RDMAV_DRIVERS, a .driver file) it registers, which libibverbs expects of a constructor. And
+// when the program ends: it may not have closed its devices.
 #include <dlfcn.h>
 
 #include "libibverbs.h"
@@ -9,8 +9,9 @@
 
 namespace {
 
-// Another file of this library is linked or preloaded, and this one a plugin by another path (RDMAV_DRIVERS). Devices
-// are that one's: the program calls it by name (bitmaprdma/write_events.h), and it would not know this one's contexts.
+// Another file of this library is linked or preloaded, and this one is a plugin by another path (RDMAV_DRIVERS). The
+// other one owns the devices: the program calls it by name (bitmaprdma/write_events.h), and it would not know this
+// one's contexts.
 bool another_copy_serves() {
   static const char here = 0;
   Dl_info own{}, first{};

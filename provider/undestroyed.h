@@ -1,7 +1,6 @@
-// undestroyed.h - what a program has made of one ibv_context and not destroyed yet. A context that is closed with such
-// objects takes them along, as the kernel's do: its queue pairs answer no more, its regions can't be reached, though
-// other contexts of the process go on with the same engine.
-// Thread-safety: SharedDevice::objects() held.
+// undestroyed.h - the program's undestroyed objects of one ibv_context. Closing a context destroys them, as in the
+// kernel: its queue pairs no longer answer, its regions are unreachable, though other contexts of the process continue
+// with the same engine. Thread-safety: SharedDevice::objects() held.
 #pragma once
 
 #include <unordered_set>
@@ -29,7 +28,7 @@ struct Undestroyed {
   std::unordered_set<QueuePairObject*> queue_pairs;
   std::unordered_set<WriteChannelObject*> write_channels;
 
-  // Takes them out of the engines. The program's structures stay allocated: it may still have their addresses.
+  // Removes them from the engines. The program's structures stay allocated: it may still have their addresses.
   void destroy_all(Shards& shards, WriteWatches& watches);
 };
 

@@ -9,7 +9,7 @@
 namespace brdma::provider {
 namespace {
 
-// Sandboxes may forbid the system calls: then it is copied without a net.
+// Sandboxes may forbid the system calls: then it is copied unchecked.
 bool forbidden(ssize_t result) { return result < 0 && (errno == ENOSYS || errno == EPERM); }
 
 }  // namespace

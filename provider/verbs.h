@@ -1,6 +1,6 @@
 // verbs.h - the operations that libibverbs calls on an open device, as C functions of its table. Each checks,
-// translates and calls the engine; none decides anything about the protocol. Errors: functions that answer int give 0
-// or a positive errno value, those that answer a pointer null with errno.
+// translates and calls the engine; none decides anything about the protocol. Errors: functions that return int return 0
+// or a positive errno value, those that return a pointer null with errno.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -30,16 +30,16 @@ void fill_operations(abi::OpTable& ops);
 
 namespace verbs {
 
-// Hints about pages and ordering, which mean nothing where memory is copied: no page is ever pinned, all is on demand.
+// Hints about pages and ordering, without effect where memory is copied: no page is ever pinned, all is on demand.
 // Programs name them for regions, and some for queue pairs too.
 inline constexpr int kAccessHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_ON_DEMAND;
 
-// completion_queue.cc: create_cq with more to say. `shard`: where it is to have a ring before it has queue pairs.
+// completion_queue.cc: create_cq with more parameters. `shard`: of its first ring, before it has queue pairs.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
                               const CqOptions& options, std::optional<std::size_t> shard);
 // Likewise: its ring in that shard, made if there is none. SharedDevice::objects() held.
 Result<CompletionQueue*, Status> ring_in(CompletionQueueObject& cq, OpenDevice& device, std::size_t shard);
-// Into the members of a request that binds a memory window.
+// Sets the members of a request that binds a memory window.
 void describe_binding(std::uint32_t rkey, const ibv_mw_bind_info& info, SendRequest& out);
 
 extern "C" {
@@ -106,8 +106,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad_request);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* requests, ibv_recv_wr** bad_request);
 }
 }  // namespace verbs
-// The table: an operation's name and its function. What is not here (XRC, flows) keeps libibverbs' own answer:
-// EOPNOTSUPP.
+// The table: an operation's name and its function. Absent ones (XRC, flows) keep libibverbs' own error: EOPNOTSUPP.
 template <class Visit>
 void for_each_operation(const Visit& visit) {
   visit("advise_mr", &verbs::advise_mr);

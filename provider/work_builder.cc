@@ -33,7 +33,7 @@ void WorkBuilder::refuse(int error) {
 }
 
 SendRequest& WorkBuilder::begin(std::uint64_t operation, WorkOpcode opcode, std::uint64_t wr_id, unsigned flags) {
-  // Whether a request is inline is said by how its data is set, not by a flag.
+  // The way of setting the data makes a request inline, not a flag.
   flags &= ~kSendInline;
   if ((operations_ & operation) == 0 || (flags & ~kFlagsKnown) != 0) refuse(EINVAL);
   if (requests_.size() >= capabilities_.send_wr_max) refuse(ENOMEM);
@@ -66,7 +66,7 @@ void WorkBuilder::set_inline(std::span<const ibv_data_buf> pieces) {
   for (const ibv_data_buf& piece : pieces) bytes += std::min<std::size_t>(piece.length, qp::kMessageBytesMax);
   if (bytes > capabilities_.inline_bytes_max) refuse(EINVAL);
   if (!data_allowed()) return;
-  requests_.back().flags |= kSendInline;  // the engine refuses it for what has nothing to send
+  requests_.back().flags |= kSendInline;  // the engine refuses it for requests without data
   for (const ibv_data_buf& piece : pieces) {
     const std::size_t before = inline_.size();
     inline_.resize(before + piece.length);
@@ -87,7 +87,7 @@ void WorkBuilder::set_destination(const AddressHandle& address, std::uint32_t qp
   requests_.back().remote_qkey = qkey;
 }
 
-// While requests were added, what they point to could move. It lies in their order.
+// Sets the pointers only now, because the arrays could move while requests were added. They are in the requests' order.
 std::span<const SendRequest> WorkBuilder::take() {
   Sge* sge = sges_.data();
   const std::byte* copied = inline_.data();

@@ -123,7 +123,7 @@ void wr_flush(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::siz
   request.swap = placement | std::uint64_t{selectivity} << 8;
 }
 
-// Operations that no queue pair of ours has: refused at ibv_create_qp_ex() already, and here for who calls them all the
+// Operations that no queue pair of ours has: ibv_create_qp_ex() refuses them already, and these refuse a call all the
 // same.
 void wr_send_tso(ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t) { refuse(qp); }
 void wr_set_xrc_srqn(ibv_qp_ex* qp, std::uint32_t) { refuse(qp); }
@@ -152,7 +152,7 @@ void wr_set_inline_data_list(ibv_qp_ex* qp, std::size_t count, const ibv_data_bu
 
 }  // extern "C"
 
-// Functions that the loaded library may not know.
+// Functions that the loaded library may lack.
 bool has(const abi::Layout& layout, std::size_t offset) { return layout.qp_comp_mask > offset; }
 
 template <class Function>

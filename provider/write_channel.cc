@@ -16,12 +16,12 @@ static_assert(kCoreFirst<WriteChannelObject>);
 
 constexpr std::uint32_t kEventsUsual = 4096, kEventsMax = 1u << 20;
 
-// By the pointer that every provider sets and ibv_poll_cq() calls: of another provider's context nothing else is read.
+// By the pointer that every provider sets and ibv_poll_cq() calls: nothing else of another provider's context is read.
 bool is_ours(const ibv_context* context) {
   return context->ops.poll_cq == &verbs::poll_cq || has_abandoned_operations(context);
 }
 
-// Before a channel had its events. Any of the device's shards.
+// Events lost by the device, in all shards, before they reached a channel.
 std::uint64_t lost_by_device(Shards& shards) {
   std::uint64_t lost = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -30,14 +30,14 @@ std::uint64_t lost_by_device(Shards& shards) {
   return lost;
 }
 
-// 0: it can be used.
+// 0: usable.
 int error_of(WriteChannelObject& channel) {
   const int error = channel.queue->ended();
   if (error == EIO) complain_of_abandoned();
   return error;
 }
 
-// Null: none of this context's. Its address alone is looked at. OpenDevice::objects() held.
+// Null: none of this context's. Only its address is compared. OpenDevice::objects() held.
 MemoryRegionObject* find_region(OpenDevice& device, const ibv_mr* mr) {
   auto& regions = device.undestroyed().regions;
   const auto found = regions.find(reinterpret_cast<MemoryRegionObject*>(const_cast<ibv_mr*>(mr)));

@@ -1,5 +1,6 @@
 // write_channel.h - notification of WRITEs for programs (bitmaprdma/write_events.h): checks and translates; the events
-// wait in a WriteQueue. Functions answer as that header says. Thread-safety: any, but for an object that goes.
+// wait in a WriteQueue. Functions return as that header states. Thread-safety: any, except during destruction of an
+// object.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ Status watch_writes(WriteChannelObject& channel, const ibv_mr* mr, std::uint64_t
 Status unwatch_writes(WriteChannelObject& channel, const ibv_mr* mr);
 [[nodiscard]] std::uint64_t lost_write_events(WriteChannelObject& channel);
 
-// Its context goes: the program has the structure still.
+// Its context is closed: the program still has the structure.
 void leave_write_channel(WriteChannelObject& channel, WriteWatches& watches);
 
 }  // namespace brdma::provider

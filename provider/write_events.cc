@@ -1,4 +1,4 @@
-// What programs call by name: bitmaprdma/write_events.h. They stand apart, as they are what the library exports.
+// Functions that programs call by name: bitmaprdma/write_events.h. Separate, because the library exports them.
 #include "bitmaprdma/write_events.h"
 
 #include <cerrno>
@@ -12,7 +12,7 @@ using brdma::provider::object_of;
 
 namespace {
 
-// A C function's answer where there is nothing better.
+// The default result of a C function.
 template <class Answer>
 Answer refuse(int error, Answer answer) {
   errno = error;

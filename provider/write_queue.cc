@@ -14,9 +14,9 @@
 namespace brdma::provider {
 namespace {
 
-constexpr std::array<std::byte, 1> kByte{};  // that the pipe holds
+constexpr std::array<std::byte, 1> kByte{};  // content of the pipe
 
-// Past our own hook.
+// Bypasses our own hook.
 void close_descriptor(int fd) { ::syscall(SYS_close, fd); }
 
 }  // namespace
@@ -89,7 +89,7 @@ std::uint64_t WriteQueue::lost() {
   return lost_;
 }
 
-// The byte stays: whoever waits wakes up.
+// The byte stays: waiters wake up.
 void WriteQueue::end(int error) {
   const std::lock_guard held(lock_);
   if (ended_ != 0) return;
@@ -103,7 +103,7 @@ int WriteQueue::ended() {
   return ended_;
 }
 
-// There is room: the pipe is empty. Where nobody can read, the program has closed its end.
+// There is room: the pipe is empty. If nobody can read, the program has closed its end.
 void WriteQueue::make_readable() {
   if (pipe_->has_reader()) (void)pipe_->write(kByte);
 }

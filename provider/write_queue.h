@@ -1,10 +1,10 @@
-// write_queue.h - the events of one write channel (bitmaprdma/write_events.h) that the program has not taken yet, and
-// the descriptor that is readable while there are some; and which watched region's events go to which queue.
+// write_queue.h - the unread events of one write channel (bitmaprdma/write_events.h), and the descriptor that is
+// readable while there are some; and the map from watched regions to queues.
 //
 // The descriptor is a pipe that holds one byte while the queue has events, so a burst of WRITEs costs one system call.
-// Regions are known by numbers: the engine's `user` of a watched region is one, and an event that it delivers after the
-// region is no longer watched finds no entry, and is dropped. Thread-safety: any. Locks, in this order: WriteWatches',
-// a queue's; neither is held while anything waits.
+// Regions have numbers: the engine's `user` of a watched region is one, and an event delivered after the end of the
+// watch finds no entry, and is dropped. Thread-safety: any. Locks, in this order: WriteWatches', a queue's; neither is
+// held while anything waits.
 #pragma once
 
 #include <cstddef>
@@ -34,19 +34,19 @@ class WriteQueue {
   WriteQueue& operator=(const WriteQueue&) = delete;
 
   [[nodiscard]] int fd() const { return fd_; }
-  // Full: counted as lost. Nothing once it has ended.
+  // If full, counts the event as lost. Does nothing once it has ended.
   void push(WatchNumber watch, const brdma_write_event& event);
-  // Without those of that region.
+  // Removes those of that region.
   void drop(WatchNumber watch);
   // At least one, waiting for it unless the descriptor has O_NONBLOCK. Errors as brdma_get_write_events().
   [[nodiscard]] Result<std::size_t, Status> take(std::span<brdma_write_event> out);
   [[nodiscard]] std::uint64_t lost();
 
-  // From now on there is nothing to take, and whoever waits gets `error`.
+  // From now on there is nothing to take, and waiters get `error`.
   void end(int error);
   [[nodiscard]] int ended();  // 0: not
 
-  // Around fork(): no other thread is in the queue. The child goes on with a pipe of its own, or has ended().
+  // Around fork(): no other thread is in the queue. The child continues with a pipe of its own, or has ended().
   void before_fork() { lock_.lock(); }
   void after_fork() { lock_.unlock(); }
   void renew_in_child();
@@ -71,19 +71,19 @@ class WriteQueue {
   int ended_ = 0;
 };
 
-// Of a device: its channels' queues, and its watched regions.
+// For a device: its channels' queues, and its watched regions.
 class WriteWatches {
  public:
   void add(std::shared_ptr<WriteQueue> queue);
   // With all its watches.
   void remove(const WriteQueue& queue);
   [[nodiscard]] WatchNumber watch(const std::shared_ptr<WriteQueue>& queue, std::uint64_t user);
-  // And the events of it that wait.
+  // Also drops its waiting events.
   void unwatch(WatchNumber watch);
   [[nodiscard]] bool is_of(WatchNumber watch, const WriteQueue& queue);
   void deliver(const WriteArrival& arrival);
 
-  // Around fork(). In the child, before after_fork(): the device is the parent's, or the child may go on with it.
+  // Around fork(). In the child, before after_fork(): the device is the parent's, or the child may continue with it.
   void before_fork();
   void after_fork();
   void abandon_in_child();
@@ -100,7 +100,7 @@ class WriteWatches {
   WatchNumber last_ = 0;
 };
 
-// What Context::watch_writes() takes as `user`.
+// The `user` argument of Context::watch_writes().
 inline void* user_of(WatchNumber watch) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(watch)); }
 
 }  // namespace brdma::provider

@@ -1,5 +1,5 @@
-# What `cmake --install` puts where, so far as it depends on the prefix, which is known then and not before; and what it looks
-# at before it writes anything.
+# The files that `cmake --install` installs, so far as they depend on the prefix, which is known only then; and its
+# checks before it writes anything.
 add_custom_target(brdma_programs DEPENDS brdma brdmad brdma-switch brdma-controller bitmaprdma)
 
 # Half an installation is worse than none.
@@ -17,7 +17,7 @@ function(brdma_install_text text folder name)
   string(REPLACE @PREFIX@ \"\${prefix}\" text [==[${text}]==])
   set(to \"\${CMAKE_INSTALL_PREFIX}/${folder}\")
   if(\"\${to}\" MATCHES \"^/usr/+(etc/.*)$\")
-    set(to \"/\${CMAKE_MATCH_1}\")  # what belongs to a prefix of /usr is in /etc
+    set(to \"/\${CMAKE_MATCH_1}\")  # files of a prefix of /usr are in /etc
   endif()
   message(STATUS \"Installing: \$ENV{DESTDIR}\${to}/${name}\")
   file(WRITE \"\$ENV{DESTDIR}\${to}/${name}\" \"\${text}\")

@@ -1,5 +1,5 @@
-# The libraries that the programs are built with, and the least versions that this tree was built with (docs/systems.md). All
-# that is missing is named at once: the library, its version, Debian's package. Targets made here are seen by every folder.
+# The libraries of the programs, and the oldest versions with which this tree was built (docs/systems.md). All missing
+# ones are named at once: the library, its version, Debian's package. Targets made here are visible in every folder.
 set(missing "")
 
 function(brdma_missing what package)
@@ -12,7 +12,7 @@ if((CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LE
   brdma_missing("g++ 11 or clang++ 14 (here: ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION})" g++)
 endif()
 
-# Libraries that pkg-config knows: PREFIX (of the target PkgConfig::PREFIX), module, least version, what it is called, package.
+# Libraries that pkg-config knows: PREFIX (of the target PkgConfig::PREFIX), module, least version, name, package.
 find_package(PkgConfig QUIET)
 if(NOT PKG_CONFIG_FOUND)
   brdma_missing("pkg-config" pkg-config)
@@ -32,7 +32,7 @@ brdma_module(LIBNL libnl-genl-3.0 3.5 "libnl, with generic netlink" libnl-genl-3
 brdma_module(LIBBPF libbpf 0.5 "libbpf" libbpf-dev)
 brdma_module(IBVERBS libibverbs 1.14.39 "rdma-core's libibverbs" libibverbs-dev)
 
-# Without it brdmad is not confined to the system calls that it makes (utils/brdmad/system_calls.h), and says so.
+# Without it brdmad is not confined to the system calls that it makes (utils/brdmad/system_calls.h), and logs so.
 if(PKG_CONFIG_FOUND)
   pkg_check_modules(SECCOMP IMPORTED_TARGET GLOBAL QUIET "libseccomp>=2.5")
 endif()

@@ -1,5 +1,5 @@
-// base/bit_order.h - bitmaps on the wire have the lowest packet in the most significant bit of a word, in memory in the
-// least significant one.
+// base/bit_order.h - bit order of bitmaps: the lowest packet is the most significant bit of a word on the wire, and the
+// least significant one in memory.
 #pragma once
 
 #include <cstdint>

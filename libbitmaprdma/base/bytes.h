@@ -49,7 +49,7 @@ inline void store_be64(std::byte* p, std::uint64_t v) {
   v = __builtin_bswap64(v);
   std::memcpy(p, &v, 8);
 }
-// Little endian: the ICRC is stored so.
+// Little endian: byte order of the ICRC.
 [[nodiscard]] inline std::uint32_t load_le32(const std::byte* p) {
   std::uint32_t v;
   std::memcpy(&v, p, 4);

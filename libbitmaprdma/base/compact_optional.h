@@ -1,5 +1,5 @@
-// base/compact_optional.h - a value or nothing in the room of the value: for what each of thousands of queue pairs
-// keeps and seldom has. One value of T means nothing; CompactNone<T> names it. Like std::optional, as far as it goes.
+// base/compact_optional.h - an optional value in the room of the value, for rarely set members of thousands of queue
+// pairs. One value of T, named by CompactNone<T>, means nothing. Interface: a part of std::optional's.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace brdma {
 
-// Specialise: `value()`, which is none; `is(v)`, whether v is it.
+// Specialise: `value()` returns the value for nothing; `is(v)` tests for it.
 template <class T>
 struct CompactNone;
 

@@ -1,4 +1,4 @@
-// base/datagram.h - what crosses the engine's boundary: received bytes in, batches to send out.
+// base/datagram.h - the engine's boundary: received bytes in, batches to send out.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct Datagram {
   std::uint8_t traffic_class = 0;  // low two bits: ECN
   bool ip_id_known = false;        // AF_XDP, simulator: identification was seen
   std::uint16_t ip_id = 0;
-  Duration waited{};  // in this host, until it is handed over; 0 where nobody can tell
+  Duration waited{};  // time in this host before it is handed over; 0: unknown
   ConstBytes bytes;
 };
 
@@ -34,7 +34,7 @@ struct Slice {
 
 inline constexpr std::size_t kSegmentsMax = 64;
 inline constexpr std::size_t kHeaderBytesMax = 104;  // headers plus pad and ICRC of one packet
-// A payload of up to so many bytes is copied behind its headers: cheaper than two more slices, and one ICRC over all.
+// A payload of at most this size is copied behind its headers: cheaper than two more slices, and one ICRC over all.
 inline constexpr std::size_t kCopiedBytesMax = 256;
 inline constexpr std::size_t kSlicesMax = 1024;  // IOV_MAX
 

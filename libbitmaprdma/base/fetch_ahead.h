@@ -1,5 +1,5 @@
-// base/fetch_ahead.h - memory that will be needed soon comes into the cache meanwhile: what it takes overlaps with
-// other work, and with each other. A hint: no address is wrong.
+// base/fetch_ahead.h - prefetch of memory into the cache: its latency overlaps with other work and other prefetches. A
+// hint: no address is wrong.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace brdma {
 
 namespace internal {
-// A function that does nothing but fetch has no effect that a compiler knows of, and GCC leaves calls of it out.
+// Without a visible effect, GCC removes calls of a function that only prefetches.
 inline void has_an_effect() { __asm__ volatile(""); }
 }  // namespace internal
 
@@ -20,7 +20,7 @@ inline void fetch_ahead(const void* data, std::size_t bytes) {
     __builtin_prefetch(reinterpret_cast<const void*>(at));
   internal::has_an_effect();
 }
-// Likewise of a size that is known: an instruction a line.
+// Likewise for a size known at compile time: an instruction a line.
 template <std::size_t kBytes>
 void fetch_ahead(const void* data) {
   constexpr std::size_t kLine = 64;

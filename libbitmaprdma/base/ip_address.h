@@ -1,4 +1,4 @@
-// base/ip_address.h - an IP address as RoCEv2 writes it in a GID: 16 bytes, IPv4 as ::ffff:a.b.c.d (IBTA annex A17).
+// base/ip_address.h - an IP address in the form of a RoCEv2 GID: 16 bytes, IPv4 as ::ffff:a.b.c.d (IBTA annex A17).
 #pragma once
 
 #include <array>

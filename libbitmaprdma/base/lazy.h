@@ -1,5 +1,4 @@
-// base/lazy.h - a part that most of its owners never use: a pointer, and the part is made when something is first put
-// into it. Until then it reads as an empty one.
+// base/lazy.h - a rarely used part, behind a pointer: made at the first write. Until then it reads as an empty one.
 #pragma once
 
 #include <memory>
@@ -14,14 +13,14 @@ class Lazy {
  public:
   [[nodiscard]] const T& operator*() const { return part_ ? *part_ : kEmpty.part; }
   [[nodiscard]] const T* operator->() const { return &**this; }
-  // To be changed; `arguments` of its constructor, should it have to be made.
+  // For writing; `arguments` are for its constructor, if it must be made.
   template <class... Arguments>
   [[nodiscard]] T& made(Arguments&&... arguments) {
     if (!part_) [[unlikely]]
       part_ = std::make_unique<T>(std::forward<Arguments>(arguments)...);
     return *part_;
   }
-  // To be changed where there is something to change; null: it is empty.
+  // For writing to an existing part; null: it is empty.
   [[nodiscard]] T* if_made() { return part_.get(); }
   [[nodiscard]] std::size_t allocated_bytes() const { return part_ ? sizeof(T) + part_->allocated_bytes() : 0; }
 

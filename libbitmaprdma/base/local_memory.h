@@ -1,5 +1,5 @@
-// base/local_memory.h - how an engine reads the memory of another process of this machine (docs/local.md). The engine
-// knows no processes: who drives it says which there are, io by process_vm_readv(), the simulator by memcpy().
+// base/local_memory.h - interface for reading the memory of another process of this machine (docs/local.md). The engine
+// knows no processes; its driver implements this: io by process_vm_readv(), the simulator by memcpy().
 #pragma once
 
 #include <array>
@@ -13,8 +13,9 @@
 
 namespace brdma {
 
-// What a queue pair shows of itself in its process's memory while it sends, and takes away before it tells its program
-// that anything is over. Who fetches data compares it after the data: then they were those of the queue pair.
+// A queue pair's marker in its process's memory. It is visible while the queue pair sends, and removed before the
+// program learns that anything is over. A fetcher compares it after the data: a match proves that the data was the
+// queue pair's.
 struct LocalBeacon {
   static constexpr std::uint64_t kMagic = 0x6272646d612d6c31;  // "brdma-l1"
   std::uint64_t magic = 0;                                     // 0: dark
@@ -24,7 +25,7 @@ struct LocalBeacon {
 };
 static_assert(sizeof(LocalBeacon) == 24);
 
-// Where the beacon is, and what it shows; told in CAPS.
+// Address and contents of the beacon; sent in CAPS.
 struct LocalClaim {
   std::uint32_t pid = 0;
   std::uint64_t pid_namespace = 0;  // 0: not known
@@ -39,18 +40,18 @@ struct LocalPiece {
   friend bool operator==(const LocalPiece&, const LocalPiece&) = default;
 };
 
-// Why data of a peer is fetched from its memory, or why not.
+// State of local transfer with a peer: used, or the reason against it.
 enum class LocalState : std::uint8_t {
   kFetches,
-  kOff,           // by the setting, or whoever drives the engine knows no processes
+  kOff,           // by the setting, or the driver knows no processes
   kNotAsked,      // no message was large enough yet
   kOtherHost,     // the peer's address is none of this host's
-  kNotReported,   // the peer has said nothing of itself (yet)
-  kOtherUser,     // another user's process, or one that is kept from being read
-  kOtherPids,     // in another namespace of process numbers
-  kNotPermitted,  // the kernel does not let us
+  kNotReported,   // the peer has not sent its claim (yet)
+  kOtherUser,     // another user's process, or a protected one
+  kOtherPids,     // in another PID namespace
+  kNotPermitted,  // the kernel refuses
   kNoProcess,     // there is no such process
-  kNoBeacon,      // its memory is not what the peer says
+  kNoBeacon,      // its memory does not match the peer's claim
 };
 inline constexpr std::array<std::string_view, 10> kLocalStateNames{
     "fetch",         "off",        "nothing large yet", "other host", "not told", "other user", "other pid namespace",
@@ -61,21 +62,21 @@ inline constexpr std::array<std::string_view, 10> kLocalStateNames{
 
 enum class FetchResult : std::uint8_t {
   kDone,
-  kGone,   // the peer's process or queue pair is not there any more
-  kFault,  // it is there, but not all of that memory can be read
+  kGone,   // the peer's process or queue pair no longer exists
+  kFault,  // it exists, but not all of that memory can be read
 };
 
 class LocalMemory {
  public:
   virtual ~LocalMemory() = default;
-  // Pid and namespace of this process; the rest is the queue pair's to fill in.
+  // Pid and namespace of this process; the queue pair fills in the rest.
   [[nodiscard]] virtual LocalClaim self() const = 0;
-  // May the peer be a process of this host?
+  // True if the peer may be a process of this host.
   [[nodiscard]] virtual bool is_here(const IpAddress& peer) const = 0;
-  // Whether the claim holds, and its process's memory may be read. Who made it sent it from `source_port`.
+  // Checks the claim, and that its process's memory may be read. The claim came from UDP port `source_port`.
   [[nodiscard]] virtual LocalState examine(const LocalClaim& claim, std::uint16_t source_port) = 0;
-  // Copies `from`, in this order, to `to` (as many bytes, memory of this process that may be written). Then compares
-  // the beacon: what was written is worth something only after kDone.
+  // Copies `from`, in this order, to `to` (as many bytes, writable memory of this process). Then compares the beacon:
+  // the data is valid only after kDone.
   [[nodiscard]] virtual FetchResult fetch(const LocalClaim& peer, std::span<const LocalPiece> from,
                                           std::span<const Slice> to) = 0;
 };

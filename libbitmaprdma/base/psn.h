@@ -21,7 +21,7 @@ class Psn {
   std::uint32_t value_ = 0;
 };
 
-// How far `psn` lies after `base`, in [-2^23, 2^23): negative means before it.
+// Distance of `psn` from `base`, in [-2^23, 2^23): negative means before it.
 [[nodiscard]] constexpr std::int32_t distance(Psn psn, Psn base) {
   const std::uint32_t d = (psn.value() - base.value()) & Psn::kMask;
   return d < 0x80'0000 ? static_cast<std::int32_t>(d) : static_cast<std::int32_t>(d) - 0x100'0000;

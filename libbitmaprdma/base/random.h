@@ -1,7 +1,7 @@
-// base/random.h - seeded random numbers, the same on every library and machine (the standard's distributions are not).
-// One 64-bit seed a run; each component draws from its own stream, made from the seed and a name, so that a new
-// component does not shift what the others draw. xoshiro256** seeded by splitmix64 (Blackman and Vigna, public domain
-// algorithm, written anew here).
+// base/random.h - seeded random numbers, the same with every library and machine (the standard's distributions are
+// not). One 64-bit seed a run. Each component draws from its own stream, made from the seed and a name: a new component
+// does not change the others' numbers. xoshiro256** seeded by splitmix64 (Blackman and Vigna, public domain algorithm,
+// our own code).
 #pragma once
 
 #include <array>

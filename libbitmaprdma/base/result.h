@@ -1,4 +1,4 @@
-// base/result.h - a value or a reason; and Status, a caller's mistake as the errno value that the verbs manual names.
+// base/result.h - a value or a reason; and Status, a caller's mistake as an errno value of the verbs manual.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace brdma {
 
-// errno value, 0 = done. Ops that return a Status other than ok have changed nothing.
+// errno value, 0 = done. Operations that return a Status other than ok have changed nothing.
 class [[nodiscard]] Status {
  public:
   constexpr Status() = default;

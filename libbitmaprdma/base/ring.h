@@ -35,7 +35,7 @@ class Ring {
     slot = std::move(value);
     return slot;
   }
-  // A new newest element, for the caller to write: it is whatever lay there.
+  // A new newest element for the caller to write; its contents are undefined.
   T& add_back() {
     if (size() == capacity()) [[unlikely]]
       grow();
@@ -48,7 +48,7 @@ class Ring {
     slot = std::move(value);
     return slot;
   }
-  // Where the next push_back() writes comes into the cache.
+  // Prefetches the place of the next push_back().
   void fetch_slot() const {
     if (slots_) fetch_ahead<sizeof(T)>(&slots_[tail_ & mask_]);
   }
@@ -76,7 +76,7 @@ class Ring {
 
   std::unique_ptr<T[]> slots_;
   std::uint32_t mask_ = 0;
-  std::uint32_t head_ = 0;  // free-running; differences and masked values are what counts
+  std::uint32_t head_ = 0;  // free-running; only differences and masked values matter
   std::uint32_t tail_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// base/secret_random.h - random numbers that do not reveal the next ones: for tokens, keys and numbers that peers
-// see. Those of Random (base/random.h) are faster, but four of them give all others. The same seed gives the same
-// numbers here too; outside of tests its 128 bits come from getrandom.
+// base/secret_random.h - unpredictable random numbers, for tokens, keys and numbers that peers see. Random
+// (base/random.h) is faster, but four of its numbers reveal all others. The same seed gives the same numbers here too;
+// outside of tests its 128 bits come from getrandom.
 // SipHash-2-4 (algorithm of Aumasson and Bernstein, public domain; our own code) of a counter, with a key of 128 bits.
 #pragma once
 
@@ -25,7 +25,7 @@ class SecretRandom {
     std::array<std::uint64_t, 4> v{key_[0] ^ 0x736F6D6570736575u, key_[1] ^ 0x646F72616E646F6Du,
                                    key_[0] ^ 0x6C7967656E657261u, key_[1] ^ 0x7465646279746573u};
     absorb(v, count_++);
-    absorb(v, std::uint64_t{8} << 56);  // the length of what was hashed
+    absorb(v, std::uint64_t{8} << 56);  // the length of the hashed input
     v[2] ^= 0xFF;
     for (int i = 0; i < 4; ++i) round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];

@@ -1,5 +1,5 @@
-// base/seed.h - what all random numbers of a run begin from. 64 bits, where a run is to repeat; 128 from the kernel
-// (io/system/secret_seed.h) for whoever must not be guessed.
+// base/seed.h - the seed of all random numbers of a run: 64 bits for repeatable runs, 128 from the kernel
+// (io/system/secret_seed.h) for unpredictable ones.
 #pragma once
 
 #include <cstdint>

@@ -19,14 +19,14 @@ bool begins_name(char c) {
          c == '"' || c == '\'' || !is_ascii(c);
 }
 
-// Walks over a text; strings end where TOML has them end, or at the text's end.
+// Walks over a text; strings end as in TOML, or at the text's end.
 class Walk {
  public:
   explicit Walk(std::string_view text) : text_(text) {
     if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
   }
 
-  // What is wrong with the first stray character, which is where(); empty where there is none.
+  // Returns the fault of the first stray character, at where(); empty: none.
   std::string_view find() {
     while (!done() && stray_.empty()) step();
     return stray_;
@@ -54,7 +54,7 @@ class Walk {
     }
   }
 
-  // Values may have brackets in them that begin a line, but are in others.
+  // A bracket at the start of a line may be part of a value, but only inside other brackets.
   void pass_plain(bool began) {
     const char c = text_[at_++];
     if (c == '[' || c == '{') ++depth_;
@@ -76,7 +76,7 @@ class Walk {
         for (int more = 0; !one_line && more < 2 && here(quotes.substr(0, 1)); ++more) ++at_;  // it ends with quotes
         return;
       }
-      if (one_line && text_[at_] == '\n') return;  // the parser's to refuse
+      if (one_line && text_[at_] == '\n') return;  // for the parser to refuse
       if (escapes && text_[at_] == '\\') {
         pass_escape();
       } else {
@@ -85,7 +85,7 @@ class Walk {
     }
   }
 
-  // The backslash, and blanks with what follows them, or what it escapes.
+  // The backslash, and the escaped character, or blanks and the characters after them.
   void pass_escape() {
     const std::size_t next = std::min(text_.find_first_not_of(" \t\r\n", at_ + 1), text_.size());
     const bool escapes_this = next == at_ + 1;

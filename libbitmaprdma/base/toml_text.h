@@ -1,5 +1,5 @@
-// base/toml_text.h - a look at a TOML text before a parser sees it: toml++ runs into undefined behaviour, or an
-// assertion of its own, at some texts that are no TOML.
+// base/toml_text.h - checks a TOML text before the parser: some malformed texts cause undefined behaviour or an
+// assertion in toml++.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,13 @@ namespace brdma {
 
 struct StrayCharacter {
   std::size_t line = 0;   // from 1
-  std::string_view what;  // in words
+  std::string_view what;  // a sentence
 };
 
-// The first character that has no place where it is, of these kinds; none: the parser may see the text.
-// - Outside ASCII, in neither a string nor a comment, or where the blanks behind a string's backslash end. toml++ 3.3
-// asks
-//   of 0xA0 to 0x499, letters with accents among them, whether it is blank.
-// - Behind the bracket or brackets that begin a table, what begins no name. toml++ 3.4 reads it as one.
+// The first misplaced character of these kinds; none: the parser may read the text.
+// - Outside ASCII, outside strings and comments, or at the end of the blanks behind a string's backslash. toml++ 3.3
+// checks characters of 0xA0 to 0x499, letters with accents among them, for blanks.
+// - After the bracket or brackets that begin a table, a character that begins no name. toml++ 3.4 reads it as one.
 [[nodiscard]] std::optional<StrayCharacter> stray_character(std::string_view toml);
 
 }  // namespace brdma

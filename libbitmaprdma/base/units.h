@@ -52,8 +52,8 @@ constexpr Duration operator""_s(unsigned long long v) {
 }
 }  // namespace literals
 
-// The smallest step of time. "More than 50 us" first holds at 50 us + kTick: a timer set there wakes when the answer
-// has changed; one set at 50 us would wake for ever.
+// The smallest step of time. "More than 50 us" first holds at 50 us + kTick. A timer set there wakes when the condition
+// holds; one set at 50 us would wake for ever.
 inline constexpr Duration kTick = 1_ns;
 
 class Bandwidth {

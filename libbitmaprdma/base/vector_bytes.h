@@ -1,4 +1,4 @@
-// base/vector_bytes.h - what a vector has allocated, for accounts of memory.
+// base/vector_bytes.h - bytes that a vector has allocated, for memory accounting.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// base/warm_pool.h - objects that are needed now and then, and keep what they have allocated from one use to the next:
-// last given back is first taken. T: default constructible, with allocated_bytes(). Who takes one prepares it, who
-// gives it back has emptied it. At most kFreeBytesMax are kept; beyond that objects are destroyed.
+// base/warm_pool.h - a pool of rarely needed objects that keep their allocations from one use to the next; last in,
+// first out. T: default constructible, with allocated_bytes(). The taker prepares an object and empties it before
+// giving it back. At most kFreeBytesMax are kept; further objects are destroyed.
 #pragma once
 
 #include <cstddef>

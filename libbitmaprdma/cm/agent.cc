@@ -6,7 +6,7 @@
 namespace brdma::cm {
 namespace {
 
-constexpr std::uint8_t kResponseTimeout = 20;  // what we tell peers to expect of us at worst: 4.3 s
+constexpr std::uint8_t kResponseTimeout = 20;  // our worst response time, as stated to peers: 4.3 s
 constexpr std::uint8_t kCmRetries = 15;
 
 bool ends_quietly(ConnectionState state) {
@@ -109,7 +109,7 @@ Status Agent::disconnect(CommId id, Instant now) {
   if (connection == nullptr) return Status{ENOENT};
   switch (connection->state) {
     case ConnectionState::kEstablished:
-    case ConnectionState::kRepSent:  // the peer may have its queue pair up already
+    case ConnectionState::kRepSent:  // the peer's queue pair may be ready already
       begin_disconnect(*connection, now);
       return Status::success();
     case ConnectionState::kDreqSent:
@@ -153,12 +153,12 @@ void Agent::handle_timeout(Instant now) {
 
 void Agent::give_up(Connection& connection, Instant now) {
   ++counters_.timeouts;
-  if (connection.state == ConnectionState::kDreqSent) {  // gone is what it was to be
+  if (connection.state == ConnectionState::kDreqSent) {  // disconnected, as requested
     tell(connection, Event::Kind::kDisconnected);
     return begin_time_wait(connection, now);
   }
   if (connection.state == ConnectionState::kRepSent) ++counters_.half_open;
-  // The peer may be there all the same, and take the connection for one that is, or will be.
+  // The peer may exist all the same, and regard the connection as established, now or later.
   send(connection, rejection_of(connection, wire::reject::kTimeout));
   end(connection, Event::Kind::kUnreachable);
 }
@@ -180,7 +180,7 @@ void Agent::send(const Connection& connection, const wire::CmMessage& message) {
   outbox_.push(connection.endpoints, wire::CmMad{.transaction = connection.transaction, .message = message});
 }
 
-// A passive side says it again to a REQ that comes again, for a while; an active one has nothing to wait for.
+// A passive side repeats it for a repeated REQ, for a while; an active one has nothing to wait for.
 void Agent::send_rejection(Connection& connection, std::uint16_t reason, ConstBytes private_data, Instant now) {
   wire::CmRej rej = rejection_of(connection, reason);
   std::copy(private_data.begin(), private_data.end(), rej.private_data.begin());

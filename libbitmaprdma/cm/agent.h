@@ -1,6 +1,6 @@
-// cm/agent.h - the InfiniBand connection manager (IBTA chapter 12) of one process: connections between queue pairs,
-// made and ended by messages that are said again until they are answered. Sans-I/O: messages and time are arguments;
-// what is to be sent lies in the outbox, what the application is to know is asked for.
+// cm/agent.h - the InfiniBand connection manager (IBTA chapter 12) of one process: makes and ends connections between
+// queue pairs by messages that are resent until they are answered. Sans-I/O: messages and time are arguments; outgoing
+// messages are in the outbox, events are polled.
 //
 //   handle(...)*  handle_timeout(now) when next_timeout() has passed  connect()/accept()/...
 //   then the outbox and poll_event() until empty, and a timer at next_timeout().
@@ -11,8 +11,8 @@
 //   ready() -> kEstablished                          kReady event, or established() -> kEstablished
 //   either: disconnect() -> kDreqSent -> kDisconnected event, kTimeWait -> kTimeWaitExit event
 //
-// A connection is known by its communication id until destroy(), or until the event kRejected, kUnreachable or
-// kTimeWaitExit, after which the id means nothing.
+// A connection is identified by its communication id until destroy(), or until the event kRejected, kUnreachable or
+// kTimeWaitExit; then the id is invalid.
 // Errors of calls: ENOENT no such id; EINVAL not in this state; ENOMEM too many connections. Then nothing has changed.
 // Not thread-safe.
 #pragma once
@@ -36,7 +36,7 @@ namespace brdma::cm {
 
 struct Event {
   enum class Kind : std::uint8_t {
-    kRequest,       // CmReq: a new connection `id`, for who listens on its service id
+    kRequest,       // CmReq: a new connection `id`, for the listener of its service id
     kReply,         // CmRep: accepted; ready() is awaited
     kReady,         // accept() was confirmed
     kRejected,      // CmRej
@@ -57,26 +57,26 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   // From now on requests for `service_id` make events while fewer than `backlog` wait for taken(), accept() or
-  // reject(); others are refused (kNoResources), as are those for another transport. EADDRINUSE: somebody listens there
+  // reject(). Others are refused (kNoResources), as are those for another transport. EADDRINUSE: there is a listener
   // already.
   Status listen(std::uint64_t service_id, std::uint32_t backlog, std::uint8_t transport = wire::CmReq{}.transport);
-  // The application has seen the request.
+  // The application has received the request.
   void taken(CommId id);
   void stop_listening(std::uint64_t service_id);
 
-  // `req`, `rep`: what the application decides; ids, GIDs and the manager's own timeouts are filled in.
+  // `req`, `rep`: the application's values; ids, GIDs and the manager's own timeouts are filled in.
   Result<CommId, Status> connect(const Endpoints& endpoints, wire::CmReq req, Instant now);
   Status ready(CommId id);
   Status accept(CommId id, wire::CmRep rep, Instant now);
   // A request or a reply. `private_data`: at most 148 bytes, EINVAL beyond.
   Status reject(CommId id, std::uint16_t reason, ConstBytes private_data, Instant now);
-  // Data came on the queue pair: so the peer has our REP, whatever became of its RTU. Makes the kReady event.
+  // Data came on the queue pair: so the peer has our REP, even if its RTU was lost. Makes the kReady event.
   Status established(CommId id);
   Status disconnect(CommId id, Instant now);
-  // Tells the peer what the state demands; the connection makes no more events and ends by itself.
+  // Sends the peer the message that the state demands; the connection makes no more events and ends by itself.
   void destroy(CommId id, Instant now);
 
-  // SIDR messages are not for here.
+  // Ignores SIDR messages.
   void handle(const Endpoints& endpoints, const wire::CmMad& mad, Instant now);
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const { return table_.first_deadline(); }
@@ -91,7 +91,7 @@ class Agent {
     std::uint32_t backlog = 0, waiting = 0;
     std::uint8_t transport = 0;  // as in a REQ
   };
-  struct Received;  // a message with where it came from
+  struct Received;  // a message with its origin
 
   // agent_messages.cc
   void on(const Received& from, const wire::CmReq& req);

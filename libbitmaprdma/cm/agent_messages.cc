@@ -1,4 +1,4 @@
-// What messages of peers do.
+// Handling of the peers' messages.
 #include <cerrno>
 #include <type_traits>
 
@@ -10,7 +10,7 @@ namespace {
 bool is_established(ConnectionState state) {
   return state == ConnectionState::kEstablished || state == ConnectionState::kRepSent;
 }
-// Waits for the peer's answer, so a MRA or REJ may come.
+// Waits for the peer's answer: a MRA or REJ may come.
 bool awaits_answer(ConnectionState state) {
   return state == ConnectionState::kReqSent || state == ConnectionState::kRepSent;
 }
@@ -33,8 +33,8 @@ void Agent::handle(const Endpoints& endpoints, const wire::CmMad& mad, Instant n
   std::visit([&](const auto& message) { on(from, message); }, mad.message);
 }
 
-// Whom a message is for: by our id, and only if it comes from the peer, to the address and about the connection that it
-// should. All messages of a connection have the transaction of its REQ, but those that begin a transaction.
+// Finds a message's connection by our id. The message must come from the peer, to our address and about the same
+// connection. All messages of a connection have the transaction of its REQ, except those that begin a transaction.
 template <class Message>
 Connection* Agent::addressee(const Received& from, const Message& message) {
   Connection* const connection = table_.find(message.remote_comm_id);
@@ -58,22 +58,22 @@ Connection* Agent::addressee(const Received& from, const Message& message) {
 std::optional<std::uint16_t> Agent::refusal(const wire::CmReq& req) {
   const auto listener = listeners_.find(req.service_id);
   if (listener == listeners_.end()) return wire::reject::kInvalidServiceId;
-  // IBTA has a reason of its own (9); Linux says what an application says that will not have it.
+  // IBTA has a reason of its own (9); Linux uses the reason of an application that refuses.
   if (req.transport != listener->second.transport) return wire::reject::kConsumer;
   if (listener->second.waiting < listener->second.backlog) return std::nullopt;
   ++counters_.backlog_full;
   return wire::reject::kNoResources;
 }
 
-// A queue pair asks for a connection that already has one, as far as we know: its owner has restarted, or somebody
-// says so in its name. The peer is to try again with another queue pair (IBTA 12.9.8.3.1). The old connection does not
-// end by that: where its peer is asked, by our REP again, it confirms it, or rejects what it does not know.
+// A queue pair requests a connection but has one already, as far as we know: its owner has restarted, or the request is
+// forged. The peer must try again with another queue pair (IBTA 12.9.8.3.1). This does not end the old connection: our
+// REP goes to its peer again, which confirms it, or rejects it as unknown.
 void Agent::examine_stale(const Connection& old) {
   if (is_established(old.state) && old.service_id != 0) outbox_.push(old.endpoints, old.last_sent);
 }
 
 void Agent::on(const Received& from, const wire::CmReq& req) {
-  if (req.path.local_gid != from.endpoints.remote) {  // an answer would go to somebody who has not asked
+  if (req.path.local_gid != from.endpoints.remote) {  // an answer would go to a host that has not asked
     ++counters_.wrong_address;
     return;
   }
@@ -107,7 +107,7 @@ void Agent::on(const Received& from, const wire::CmReq& req) {
   tell(*connection, Event::Kind::kRequest, req);
 }
 
-// The peer has not heard our answer, or there is none yet.
+// The peer has not received our answer, or there is none yet.
 void Agent::on_repeated(Connection& connection) {
   ++counters_.duplicates;
   switch (connection.state) {
@@ -120,13 +120,13 @@ void Agent::on_repeated(Connection& connection) {
     case ConnectionState::kRejected:
       return outbox_.push(connection.endpoints, connection.last_sent);
     default:
-      return;  // it has heard it since: this one was late
+      return;  // it has received the answer since: this one was late
   }
 }
 
 void Agent::on(const Received& from, const wire::CmRep& rep) {
   Connection* const connection = addressee(from, rep);
-  if (connection == nullptr) {  // the peer need not wait for its time to run out
+  if (connection == nullptr) {  // ends the peer's wait before its timeout
     const wire::CmRej rej{.remote_comm_id = rep.local_comm_id,
                           .answered = wire::CmAnswered::kRep,
                           .reason = wire::reject::kInvalidCommId};
@@ -166,8 +166,9 @@ void Agent::on(const Received& from, const wire::CmRtu& rtu) {
   }
 }
 
-// A peer that gives up before a message of ours came does not know our id, and names its own alone; one that has no
-// such connection names ours alone. What is established ends by a message with both, or by the answer to our own.
+// Finds the connection of a REJ. A peer that gives up before our message came does not know our id, and names only its
+// own. One without such a connection names only ours. An established connection ends by a REJ with both, or by an
+// answer to our own message.
 Connection* Agent::rejected(const Received& from, const wire::CmRej& rej) {
   Connection* const connection = rej.remote_comm_id != 0 ? table_.find(rej.remote_comm_id)
                                                          : table_.find_remote(from.endpoints.remote, rej.local_comm_id);
@@ -213,12 +214,12 @@ void Agent::on(const Received& from, const wire::CmMra& mra) {
     ++counters_.unexpected;
     return;
   }
-  connection->tries_left = config_.tries - 1;  // it is there, and thinks
+  connection->tries_left = config_.tries - 1;  // the peer is alive, and needs time
   table_.set_deadline(*connection, from.now + wire::cm_timeout(mra.service_timeout) + connection->wait);
 }
 
 void Agent::on(const Received& from, const wire::CmDreq& dreq) {
-  // Answered in any case, so that the peer's end is not left waiting: by what it said itself, and only to itself.
+  // Answered in any case, so that the peer need not wait: with the ids from its message, and only to itself.
   const wire::CmDrep drep{.local_comm_id = dreq.remote_comm_id, .remote_comm_id = dreq.local_comm_id};
   Connection* const connection = addressee(from, dreq);
   if (connection != nullptr && dreq.remote_qpn != connection->local_qpn) {

@@ -47,8 +47,8 @@ Connection* ConnectionTable::find(CommId id) {
 
 void ConnectionTable::set_remote_id(Connection& connection, CommId remote_id) {
   BRDMA_CHECK(connection.remote_id == 0);
-  // A peer that restarted may reuse an id that an old connection still has. Messages that do not name our id then mean
-  // the newer connection. The old one keeps its remote id, for the new request may be forged.
+  // A restarted peer may reuse an id that an old connection still has. Messages without our id then mean the newer
+  // connection. The old one keeps its remote id, because the new request may be forged.
   connection.remote_id = remote_id;
   by_remote_[{connection.endpoints.remote, remote_id}] = connection.id;
 }

@@ -1,4 +1,4 @@
-// cm/connection.h - what the connection manager knows of one connection, and the table of all.
+// cm/connection.h - the connection manager's state of one connection, and the table of all.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ enum class ConnectionState : std::uint8_t {
   kRepSent,
   kEstablished,
   kDreqSent,
-  kRejected,  // by us; remembered, to say it again to a REQ that comes again
+  kRejected,  // by us; remembered, to repeat it for a repeated REQ
   kTimeWait
 };
 
@@ -45,20 +45,20 @@ struct Connection {
   bool waits = false;  // among its listener's waiting requests
   Endpoints endpoints;
   std::uint64_t transaction = 0;
-  std::uint64_t service_id = 0;  // passive: where the request came to
+  std::uint64_t service_id = 0;  // passive: destination of the request
   std::uint32_t local_qpn = 0, remote_qpn = 0;
   std::uint64_t local_guid = 0, remote_guid = 0;
-  // The message that is said again until it is answered, or because the peer asks again.
+  // The message that is resent until it is answered, or when the peer asks again.
   std::array<std::byte, wire::kMadSize> last_sent{};
-  Duration wait;  // until the next time
+  Duration wait;  // until the next resend
   unsigned tries_left = 0;
-  std::optional<Instant> deadline;  // the table's to set
+  std::optional<Instant> deadline;  // set by the table
 };
 
 class ConnectionTable {
  public:
-  // Ids begin with `id_prefix`, what follows is drawn from `random`, which outlives the table: whoever has seen some
-  // knows none of the others. References stay valid until the connection is removed.
+  // Ids begin with `id_prefix`; the rest is drawn from `random`, which outlives the table: known ids reveal no others.
+  // References stay valid until the connection is removed.
   ConnectionTable(std::uint16_t id_prefix, std::size_t connections_max, SecretRandom& random);
 
   // Null: the table is full.
@@ -70,7 +70,7 @@ class ConnectionTable {
   [[nodiscard]] Connection* find_remote(const IpAddress& remote, CommId remote_id);
   // Likewise by the queue pair at the other end, while the connection is in use.
   struct RemoteQp {
-    IpAddress remote;  // whoever else names another's queue pair speaks of none that we know
+    IpAddress remote;  // a request from another address means another queue pair
     std::uint64_t guid = 0;
     std::uint32_t qpn = 0;
     friend auto operator<=>(const RemoteQp&, const RemoteQp&) = default;
@@ -80,7 +80,7 @@ class ConnectionTable {
 
   void set_deadline(Connection& connection, std::optional<Instant> deadline);
   [[nodiscard]] std::optional<Instant> first_deadline() const;
-  // One whose deadline has come, which is taken from it; null: none.
+  // One whose deadline has passed; its deadline is cleared. Null: none.
   [[nodiscard]] Connection* take_due(Instant now);
 
   [[nodiscard]] std::size_t size() const { return connections_.size(); }

@@ -1,6 +1,6 @@
-// cm/lookup.h - service id resolution (IBTA 12.11): who wants to send datagrams to a service asks for its queue pair.
-// SIDR_REQ, said again until SIDR_REP comes; an answer is remembered for a while, for requests that come again.
-// Driven as cm/agent.h is; errors and thread-safety as there.
+// cm/lookup.h - service id resolution (IBTA 12.11): a sender of datagrams asks for the queue pair of a service.
+// SIDR_REQ is resent until SIDR_REP comes; an answer is kept for a while, for repeated requests. Driven as cm/agent.h;
+// errors and thread-safety as there.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace brdma::cm {
 struct LookupEvent {
   enum class Kind : std::uint8_t {
     kRequest,     // CmSidrReq: answer() is awaited
-    kReply,       // CmSidrRep, whatever its status; the id means nothing any more
+    kReply,       // CmSidrRep, with any status; the id is invalid from now on
     kUnreachable  // nobody answered; likewise
   };
   Kind kind{};
@@ -42,17 +42,17 @@ class Lookup {
   Lookup(const Lookup&) = delete;
   Lookup& operator=(const Lookup&) = delete;
 
-  // Requests beyond `backlog` that wait for an answer are left to be asked again.
+  // Unanswered requests beyond `backlog` are ignored; the peer resends them.
   Status listen(std::uint64_t service_id, std::uint32_t backlog);
   void stop_listening(std::uint64_t service_id);
 
   Result<CommId, Status> ask(const Endpoints& endpoints, wire::CmSidrReq req, Instant now);
   // `rep`: status, QPN, Q_Key and private data.
   Status answer(CommId id, wire::CmSidrRep rep, Instant now);
-  // A question is not asked any more; one that waits for an answer is rejected.
+  // Stops asking; an unanswered request is rejected.
   void destroy(CommId id, Instant now);
 
-  // The end of it all: answers of late leave several times, because nobody will be here to give them again.
+  // At the end of the process: recent answers leave several times, because no resend will be answered.
   void send_final_acks(Instant now);
 
   void handle(const Endpoints& endpoints, std::uint64_t transaction, const wire::CmSidrReq& req);
@@ -72,7 +72,7 @@ class Lookup {
   Outbox& outbox_;
   SecretRandom random_;
   Counters counters_;
-  ConnectionTable table_;  // of states kReqSent, kReqReceived and kTimeWait: not answered, to be answered, answered
+  ConnectionTable table_;  // of states kReqSent, kReqReceived and kTimeWait: sent, to be answered, answered
   Resender resender_{config_, table_, outbox_, counters_};
   std::map<std::uint64_t, Listener> listeners_;
   std::deque<LookupEvent> events_;

@@ -122,8 +122,7 @@ void RdmaCm::bind_device(RdmaId& id) {
   if (id.local.is_link_local()) id.local.scope = id.device->ifindex;
 }
 
-// A loopback address that is no device's stands for all of them, as in the kernel: libfabric binds to it to see what is
-// there.
+// A loopback address of no device stands for all of them, as in the kernel: libfabric binds to it to list the devices.
 SocketAddress RdmaCm::bindable(const SocketAddress& address) {
   if (!address.is_loopback() || host_.device_of(address.address, address.scope)) return address;
   return {address.address.is_v4() ? IpAddress::v4(0, 0, 0, 0) : IpAddress{}, address.port};
@@ -181,7 +180,7 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
     tell(*id, RdmaEventKind::kAddressError, -ENODEV);
     return Status::success();
   }
-  // Another link than the device's: nobody there can be reached from it.
+  // Another link than the device's: unreachable from it.
   if (id->remote.is_link_local() && id->remote.scope != id->device->ifindex) {
     tell(*id, RdmaEventKind::kAddressError, -EINVAL);
     return Status::success();
@@ -191,7 +190,7 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
   return Status::success();
 }
 
-// Routes are the kernel's business; that there is one was seen when the address was resolved.
+// Routes are the kernel's; resolving the address has checked that there is one.
 Status RdmaCm::resolve_route(IdNumber number) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
@@ -205,7 +204,7 @@ Result<RouteInfo, Status> RdmaCm::query(IdNumber number) {
   const RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   const bool resolved = id->state > IdState::kAddressResolved && id->state != IdState::kListening;
-  // Of the timeout half is the way there, as the kernel has it; one that is switched off says nothing of the way.
+  // The packet life time is half of the timeout, as in the kernel; a disabled timeout gives none.
   const int life_time = (id->ack_timeout != 0 ? id->ack_timeout : ack_timeout_) - 1;
   return RouteInfo{id->device, id->local, id->remote, resolved, static_cast<std::uint8_t>(life_time)};
 }
@@ -225,7 +224,7 @@ Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {
   const auto other = listening_.find(service);  // on another address
   if (other != listening_.end() && ids_.find(other->second)->type != id->type) return Status{EADDRINUSE};
   Status listens = host_.listen_port(id->space, id->local);
-  if (host_.lost_ports()) {  // while it was asked: it answered that the port is not ours
+  if (host_.lost_ports()) {  // lost meanwhile: the answer was that the port is not ours
     restore_ports();
     listens = host_.listen_port(id->space, id->local);
   }
@@ -357,8 +356,8 @@ Status RdmaCm::established(IdNumber number) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (!id->connection || id->is_datagram()) return Status{EINVAL};
-  const Status told = agent_.established(*id->connection);
-  return agent_.state(*id->connection) == ConnectionState::kEstablished && !told.ok() ? Status{EISCONN} : told;
+  const Status status = agent_.established(*id->connection);
+  return agent_.state(*id->connection) == ConnectionState::kEstablished && !status.ok() ? Status{EISCONN} : status;
 }
 
 bool RdmaCm::is_connected(IdNumber number) {
@@ -409,7 +408,7 @@ Result<QueuePairSetting, Status> RdmaCm::queue_pair_setting(IdNumber number, QpS
       qp.access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
       return setting;
     case QpState::kRtr:
-      if (id->remote_qpn == 0) return Status{EINVAL};  // neither request nor reply is here
+      if (id->remote_qpn == 0) return Status{EINVAL};  // no request or reply yet
       setting.mask = kQpAttrState | kQpAttrAv | kQpAttrPathMtu | kQpAttrRqPsn | kQpAttrDestQpn;
       if (id->type == QpType::kRc) setting.mask |= kQpAttrMinRnrTimer | kQpAttrMaxDestRdAtomic;
       qp.path_mtu = id->path_mtu;

@@ -1,6 +1,6 @@
-// cm/rdma_cm.h - RDMA-CM as programs know it from the kernel: identifiers that are bound, resolved, listened on,
-// connected and destroyed, and their events. One per process; sans-I/O like the connection manager below it, with a
-// host (RdmaHost) for ports, routes and devices.
+// cm/rdma_cm.h - RDMA-CM with the kernel's interface: identifiers are bound, resolved, listened on, connected and
+// destroyed, and have events. One per process; sans-I/O like the connection manager below it, with a host (RdmaHost)
+// for ports, routes and devices.
 //
 // Driven as cm/agent.h is: handle_mad(), handle_timeout() at next_timeout(), then poll_send() until it is empty.
 // Errors: errno values as rdma_*(3) name them; then nothing has changed. Not thread-safe.
@@ -18,7 +18,7 @@
 
 namespace brdma::cm {
 
-// What QUERY_ROUTE tells.
+// The answer to QUERY_ROUTE.
 struct RouteInfo {
   std::optional<LocalDevice> device;
   SocketAddress local, remote;
@@ -43,14 +43,14 @@ class RdmaCm {
   Result<RouteInfo, Status> query(IdNumber id);
   Status listen(IdNumber id, std::uint32_t backlog);
   Status connect(IdNumber id, const ConnectParameters& parameters, const wire::CmEce& ece, Instant now);
-  // Of a request; `user` is from now on the child's.
+  // Of a request; `user` becomes the child's.
   Status accept(IdNumber id, std::uint64_t user, const ConnectParameters& parameters, const wire::CmEce& ece,
                 Instant now);
   // Of kConnectResponse: the queue pair is up.
   Status confirm(IdNumber id);
   Status reject(IdNumber id, std::uint8_t reason, ConstBytes private_data, Instant now);
   Status disconnect(IdNumber id, Instant now);
-  // The program says that data has come. EISCONN: so was known; EINVAL: it has not accepted.
+  // The program reports that data has come. EISCONN: already known; EINVAL: it has not accepted.
   Status established(IdNumber id);
   [[nodiscard]] bool is_connected(IdNumber id);  // confirmed, and not ended
   Result<QueuePairSetting, Status> queue_pair_setting(IdNumber id, QpState state);
@@ -59,19 +59,19 @@ class RdmaCm {
   Status set_ack_timeout(IdNumber id, std::uint8_t code);
   Status set_traffic_class(IdNumber id, std::uint8_t traffic_class);
   [[nodiscard]] std::optional<ChannelNumber> channel_of(IdNumber id);
-  // To another channel, with what waits. Answers as destroy().
+  // Moves it to another channel, with its waiting events. Returns as destroy().
   Result<std::uint32_t, Status> migrate(IdNumber id, ChannelNumber to);
 
   // --- multicast, of datagram services (cm/rdma_multicast.cc) ---
-  // Answers the membership's number; kMulticastJoin says where to send. The queue pair is attached by the program.
+  // Returns the membership's number; kMulticastJoin carries the destination. The program attaches the queue pair.
   Result<IdNumber, Status> join(IdNumber id, std::uint64_t user, const SocketAddress& group);
-  [[nodiscard]] std::optional<IdNumber> member(IdNumber membership) const;  // whose it is
-  Result<std::uint32_t, Status> leave(IdNumber membership);                 // answers as destroy()
+  [[nodiscard]] std::optional<IdNumber> member(IdNumber membership) const;  // its identifier
+  Result<std::uint32_t, Status> leave(IdNumber membership);                 // returns as destroy()
 
   // --- devices ---
-  // Its addresses have changed: kAddressChange for whoever has one that it has no more, once until that is back.
+  // Its addresses have changed: kAddressChange, once, for identifiers whose address is gone, until that is back.
   void addresses_changed(std::uint64_t device_guid);
-  // It is gone: kDeviceRemoval for whoever is bound to it, once.
+  // It is gone: kDeviceRemoval, once, for identifiers bound to it.
   void device_removed(std::uint64_t device_guid);
 
   // --- channels ---
@@ -90,7 +90,7 @@ class RdmaCm {
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_send(OutgoingMad& out) { return outbox_.poll(out); }
-  // Whoever held our ports for us has lost them: says all again.
+  // The holder of our ports has lost them: takes all again.
   void restore_ports();
 
   [[nodiscard]] Counters counters() const {
@@ -115,7 +115,7 @@ class RdmaCm {
   [[nodiscard]] static Result<QueuePairSetting, Status> datagram_setting(QpState state);
   // --- rdma_events.cc ---
   void take_events(Instant now);
-  // A child of who listens on that service. `cm_address`: the first 36 bytes of a request's private data.
+  // Makes a child of the listener of that service. `cm_address`: the first 36 bytes of a request's private data.
   enum class Refusal : std::uint8_t { kBadAddress, kNobody, kNoRoom };
   Result<RdmaId*, Refusal> make_child(const Endpoints& endpoints, std::uint64_t service_id,
                                       const std::byte* cm_address);

@@ -1,6 +1,5 @@
-// Datagram services (RDMA_PS_UDP, RDMA_PS_IB with UD): no connection is made. Who wants to send asks for the queue pair
-// behind a port (cm/lookup.h) and is told its number, its Q_Key and where it is; the other side is asked whether it may
-// be told.
+// Datagram services (RDMA_PS_UDP, RDMA_PS_IB with UD): no connection is made. A sender asks for the queue pair of a
+// port (cm/lookup.h) and gets its number, its Q_Key and its address; the other side accepts or refuses the request.
 #include <algorithm>
 #include <cerrno>
 
@@ -66,35 +65,35 @@ void RdmaCm::on_question(const LookupEvent& event, Instant now) {
   queue_request(*child, request);
 }
 
-// As the kernel has it: a refusal, too, is "unreachable", with the answer's status.
+// As in the kernel: a refusal is reported as "unreachable", with the answer's status.
 void RdmaCm::on_answer(const LookupEvent& event) {
   const auto entry = by_question_.find(event.id);
   if (entry == by_question_.end()) return;
   RdmaId& id = *ids_.find(entry->second);
   by_question_.erase(entry);
   id.connection.reset();
-  RdmaEvent told{.kind = RdmaEventKind::kUnreachable,
-                 .id = id.number,
-                 .user = id.user,
-                 .counted = id.number,
-                 .status = -ETIMEDOUT};
-  told.datagram.emplace();
+  RdmaEvent notice{.kind = RdmaEventKind::kUnreachable,
+                   .id = id.number,
+                   .user = id.user,
+                   .counted = id.number,
+                   .status = -ETIMEDOUT};
+  notice.datagram.emplace();
   id.state = IdState::kDisconnected;
   if (const auto* rep = std::get_if<wire::CmSidrRep>(&event.message)) {
-    told.status = rep->status;
-    told.parameters.private_data_length = static_cast<std::uint8_t>(rep->private_data.size());
-    std::copy(rep->private_data.begin(), rep->private_data.end(), told.parameters.private_data.begin());
+    notice.status = rep->status;
+    notice.parameters.private_data_length = static_cast<std::uint8_t>(rep->private_data.size());
+    std::copy(rep->private_data.begin(), rep->private_data.end(), notice.parameters.private_data.begin());
     if (rep->status == sidr_status::kValid) {
-      told.kind = RdmaEventKind::kEstablished;
-      told.datagram = DatagramDestination{.qpn = rep->qpn,
-                                          .qkey = rep->qkey,
-                                          .address = id.remote.address,
-                                          .sgid_index = id.device->sgid_index,
-                                          .traffic_class = id.traffic_class};
+      notice.kind = RdmaEventKind::kEstablished;
+      notice.datagram = DatagramDestination{.qpn = rep->qpn,
+                                            .qkey = rep->qkey,
+                                            .address = id.remote.address,
+                                            .sgid_index = id.device->sgid_index,
+                                            .traffic_class = id.traffic_class};
       id.state = IdState::kConnected;
     }
   }
-  queue(id.channel, told);
+  queue(id.channel, notice);
 }
 
 void RdmaCm::take_lookup_events(Instant now) {
@@ -107,7 +106,7 @@ void RdmaCm::take_lookup_events(Instant now) {
   }
 }
 
-// librdmacm itself moves a queue pair of datagrams on from here.
+// librdmacm itself makes the further transitions of a datagram queue pair.
 Result<QueuePairSetting, Status> RdmaCm::datagram_setting(QpState state) {
   QueuePairSetting setting;
   setting.attributes.state = state;

@@ -1,4 +1,4 @@
-// What the connection manager's events become for the program, and the queues they wait in.
+// Conversion of the connection manager's events into the program's, and their queues.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -9,7 +9,7 @@
 namespace brdma::cm {
 namespace {
 
-// As programs see it: what the peer offers to answer is what we may ask for, and the other way round.
+// In the program's view: the peer's responder resources are our initiator depth, and the other way round.
 ConnectParameters parameters_of(const wire::CmReq& req) {
   ConnectParameters parameters;
   parameters.qpn = req.qpn;
@@ -142,7 +142,7 @@ RdmaId* RdmaCm::id_of(CommId connection) {
   return found == by_connection_.end() ? nullptr : ids_.find(found->second);
 }
 
-// One that listens on this very address, else on all.
+// A listener on this very address, else on all.
 RdmaId* RdmaCm::listener_for(std::uint64_t service_id, const Endpoints& endpoints) {
   const SocketAddress destination{endpoints.local};
   RdmaId* any = nullptr;
@@ -151,7 +151,7 @@ RdmaId* RdmaCm::listener_for(std::uint64_t service_id, const Endpoints& endpoint
     RdmaId& id = *ids_.find(entry->second);
     if (id.local.address == destination.address) {
       if (!destination.is_link_local() || id.local.scope == endpoints.scope) return &id;
-      continue;  // it has that address on another link
+      continue;  // its address is on another link
     }
     const bool same_kind = id.local.address.is_v4() == destination.address.is_v4();
     if (id.local.is_any() && (same_kind || (!id.local.address.is_v4() && !id.port_options.ipv6_only))) any = &id;
@@ -159,7 +159,7 @@ RdmaId* RdmaCm::listener_for(std::uint64_t service_id, const Endpoints& endpoint
   return any;
 }
 
-// Whoever passes MADs on has parsed them, and counted those that are none.
+// The MADs are parsed and counted by whoever passes them on.
 void RdmaCm::handle_mad(const Endpoints& endpoints, wire::MadBytes bytes, Instant now) {
   const auto mad = wire::parse_cm(bytes);
   if (!mad) return;
@@ -202,13 +202,13 @@ void RdmaCm::on_request(const Event& event, Instant now) {
   child->send_psn = req.first_psn;
   child->remote_qpn = req.qpn;
   child->path_mtu = std::min(child->device->mtu, static_cast<PathMtu>(req.path_mtu_code));
-  // Until the program says otherwise (accept()): it may make its queue pair ready before.
+  // Until accept() sets it: the program may make its queue pair ready before.
   child->responder_resources = req.initiator_depth;
   child->initiator_depth = req.responder_resources;
   child->retry_count = req.retry_count;
   child->rnr_retry_count = req.rnr_retry_count;
   child->traffic_class = req.path.traffic_class;
-  if (req.path.ack_timeout != 0) child->ack_timeout = req.path.ack_timeout;  // it has looked at the path
+  if (req.path.ack_timeout != 0) child->ack_timeout = req.path.ack_timeout;  // the peer knows the path
   by_connection_[event.id] = child->number;
   queue_request(*child, {.parameters = parameters_of(req), .ece = req.ece});
 }
@@ -238,7 +238,7 @@ Result<RdmaId*, RdmaCm::Refusal> RdmaCm::make_child(const Endpoints& endpoints, 
   return child;
 }
 
-// The listener is told of its new child.
+// Reports the new child to the listener.
 void RdmaCm::queue_request(const RdmaId& child, RdmaEvent event) {
   RdmaId& listener = *ids_.find(*child.listener);
   ++listener.waiting;

@@ -1,4 +1,4 @@
-// cm/rdma_id.h - what is known of one identifier, and the table of them.
+// cm/rdma_id.h - the state of one identifier, and the table of them.
 #pragma once
 
 #include <map>
@@ -17,11 +17,11 @@ enum class IdState : std::uint8_t {
   kRouteResolved,
   kListening,
   kConnecting,  // active: REQ is out; after the answer: kResponded
-  kResponded,   // active: REP is here, the program's confirmation is awaited
+  kResponded,   // active: REP received, waits for the program's confirmation
   kRequested,   // passive: waits for accept or reject
   kAccepted,    // passive: REP is out
   kConnected,
-  kDisconnected  // or refused, or given up: only to be destroyed
+  kDisconnected  // or refused, or given up: can only be destroyed
 };
 
 struct RdmaId {
@@ -36,14 +36,14 @@ struct RdmaId {
   bool has_port = false;
   PortOptions port_options;
   std::optional<LocalDevice> device;
-  bool address_lost = false, device_lost = false;  // the program has been told
-  std::optional<CommId> connection;                // of a datagram service: the question, asked or to be answered
-  std::uint32_t backlog = 0, waiting = 0;          // of a listener: requests that nobody has fetched
+  bool address_lost = false, device_lost = false;  // reported to the program
+  std::optional<CommId> connection;                // of a datagram service: the request, sent or received
+  std::uint32_t backlog = 0, waiting = 0;          // of a listener: unfetched requests
   std::optional<IdNumber> listener;                // of a child, until it is fetched
   std::uint32_t events_reported = 0;
-  std::uint8_t ack_timeout = 0;  // Config::ack_timeout, or what the program or the peer said
+  std::uint8_t ack_timeout = 0;  // Config::ack_timeout, or the program's or the peer's value
   std::uint8_t traffic_class = 0;
-  // Of the queue pairs, from both sides' parameters.
+  // PSNs of the queue pairs, from both sides' parameters.
   Psn send_psn, receive_psn;
   std::uint32_t remote_qpn = 0;
   PathMtu path_mtu = PathMtu::k1024;
@@ -51,7 +51,7 @@ struct RdmaId {
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
 };
 
-// Where its messages go. The scope is the device's interface, if one of the addresses needs it.
+// Destination of its messages. The scope is the device's interface, if one of the addresses needs it.
 [[nodiscard]] inline Endpoints endpoints_of(const RdmaId& id) {
   const bool scoped = id.local.is_link_local() || id.remote.is_link_local();
   return {id.local.address, id.remote.address, scoped ? id.device->ifindex : 0};

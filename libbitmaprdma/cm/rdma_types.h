@@ -1,4 +1,4 @@
-// cm/rdma_types.h - the values of RDMA-CM: what librdmacm's calls say and its events tell, without their layouts.
+// cm/rdma_types.h - values of RDMA-CM: parameters of librdmacm's calls and its events, without their layouts.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@
 
 namespace brdma::cm {
 
-// An identifier, as librdmacm's rdma_cm_id has one: small, the lowest that is free. 0 is one.
+// An identifier, like librdmacm's rdma_cm_id: the lowest free number. 0 is valid.
 using IdNumber = std::uint32_t;
 inline constexpr IdNumber kNobody = ~IdNumber{0};  // no identifier's number
 using ChannelNumber = std::uint32_t;
 
 struct SocketAddress {
-  IpAddress address;  // an IPv4 one is mapped; 0.0.0.0 and :: stand for every address of their kind
+  IpAddress address;  // IPv4 is mapped; 0.0.0.0 and :: stand for every address of their family
   std::uint16_t port = 0;
   std::uint32_t scope = 0;  // interface of a link-local IPv6 address
   [[nodiscard]] bool is_any() const { return address.is_zero() || address == IpAddress::v4(0, 0, 0, 0); }
@@ -56,7 +56,7 @@ enum class RdmaEventKind : std::uint8_t {
   kInternal = 19
 };
 
-// struct rdma_conn_param, with the private data that came along or is to go.
+// struct rdma_conn_param, with the private data received or to send.
 struct ConnectParameters {
   std::uint32_t qpn = 0;
   std::uint8_t responder_resources = 0, initiator_depth = 0;
@@ -66,10 +66,10 @@ struct ConnectParameters {
   std::array<std::byte, 256> private_data{};
 };
 
-inline constexpr std::uint32_t kDatagramQkey = 0x0123'4567;  // of RDMA_PS_UDP: what all of it use
+inline constexpr std::uint32_t kDatagramQkey = 0x0123'4567;  // the common Q_Key of RDMA_PS_UDP
 inline constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;    // IBTA 10.5.2.1
 
-// struct rdma_ud_param, its private data apart: where datagrams are to go.
+// struct rdma_ud_param, its private data apart: destination of datagrams.
 struct DatagramDestination {
   std::uint32_t qpn = 0, qkey = 0;
   IpAddress address;
@@ -91,13 +91,13 @@ struct RdmaEvent {
   std::optional<std::uint64_t> argument{};  // of kUser and kInternal, instead of queue pair parameters
 };
 
-// What a queue pair is to be set to, for ibv_modify_qp. `mask` in the terms of ibv_qp_attr_mask.
+// Attributes to set on a queue pair, for ibv_modify_qp. `mask`: ibv_qp_attr_mask.
 struct QueuePairSetting {
   std::uint32_t mask = 0;
   QpAttributes attributes;
 };
 
-// A device as far as connections need it.
+// The part of a device that connections need.
 struct LocalDevice {
   std::uint64_t guid = 0;
   std::uint8_t sgid_index = 0;

@@ -1,5 +1,5 @@
-// cm/resend.h - a message that is said again until it is answered: what both the connection manager and the lookup of
-// services do with a connection's `last_sent`.
+// cm/resend.h - a message that is resent until it is answered: shared by the connection manager and the service lookup,
+// for a connection's `last_sent`.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@ struct Resender {
   Outbox& outbox;
   Counters& counters;
 
-  // `message` for the first time. Its deadline makes send_again() due.
+  // Sends `message` for the first time. Its deadline makes send_again() due.
   void send(Connection& connection, const wire::CmMessage& message, Instant now) const {
     wire::emit_cm({.transaction = connection.transaction, .message = message}, connection.last_sent);
     connection.wait = config.resend_first;
     connection.tries_left = config.tries - 1;
     push(connection, now);
   }
-  // False: it was said often enough.
+  // False: all tries are used up.
   [[nodiscard]] bool send_again(Connection& connection, Instant now) const {
     if (connection.tries_left == 0) return false;
     --connection.tries_left;

@@ -1,7 +1,7 @@
-// control/alarms.h - what an operator is woken for: thresholds on what a process counts, raised and cleared with
-// hysteresis. Pure: told what the statistics page says and when; keeps what it was told last.
+// control/alarms.h - operator alarms: thresholds on a process's counters, raised and cleared with hysteresis. Pure: the
+// caller passes the statistics page and the time; the last values are kept.
 //
-//   retransmissions  packets sent again, percent of the data packets sent since the last look (of 100 or more)
+//   retransmissions  retransmitted packets, percent of the data packets sent since the last call (of 100 or more)
 //   queue_pairs      percent of recovery.qps_max
 //   state            percent of recovery.device_state_bytes_max
 //   stall            seconds for which some queue pair has stood still (stalls_begun and not ended)

@@ -67,7 +67,7 @@ std::optional<std::string> read_file(const std::string& path, std::vector<std::s
   return got == 0 ? std::optional(text) : std::nullopt;
 }
 
-// The value as BRDMA_... would spell it.
+// The value in the form of a BRDMA_... variable.
 std::string spelled(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return std::to_string(number->get());
@@ -116,7 +116,7 @@ void load_file(Loader& loader, const std::string& path, SettingSource source) {
   }
 }
 
-// brdmad of another version may name what is not known here: passed over.
+// A brdmad of another version may name unknown settings: they are skipped.
 void load_device(Loader& loader, std::string_view lines) {
   while (!lines.empty()) {
     const std::string_view line = lines.substr(0, lines.find('\n'));

@@ -1,5 +1,5 @@
-// control/definitions.h - the one table of settings: key, variable, range, meaning, and where its value lives.
-// config.cc loads by it; docs/configuration.md is checked against it by tests/unit/control_config_test.cc.
+// control/definitions.h - the one table of settings: key, variable, range, meaning, and member. config.cc loads by it;
+// tests/unit/control_config_test.cc checks docs/configuration.md against it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct NumberSetting {
   std::uint64_t (*get)(const Settings&);
   void (*set)(Settings&, std::uint64_t);
 };
-// One of some words; the value is the word's place.
+// One of several words; the value is the word's index.
 struct ChoiceSetting {
   std::span<const std::string_view> words;
   std::size_t (*get)(const Settings&);
@@ -27,10 +27,10 @@ struct ChoiceSetting {
 };
 struct TextSetting {
   std::string Settings::*member;
-  enum class Form : std::uint8_t { kPath, kEndpoint, kName } form = Form::kPath;  // who uses the last two looks closer
+  enum class Form : std::uint8_t { kPath, kEndpoint, kName } form = Form::kPath;  // users of the last two check further
 };
 
-// What a change at run time (brdma recovery set) reaches.
+// Reach of a change at run time (brdma recovery set).
 enum class Applies : std::uint8_t {
   kNewQueuePairs,  // those made from then on
   kNow,            // running queue pairs too
@@ -49,11 +49,12 @@ struct Definition {
 [[nodiscard]] std::span<const Definition> definitions();
 // By key, with or without its table ("recovery.depth_max", "depth_max"); null: none.
 [[nodiscard]] const Definition* find_definition(std::string_view key);
-// What management shows and verbs alone set: why `key` cannot be set; empty where it can, or is not known.
+// The reason why `key` cannot be set: it is shown by management and set by verbs only. Empty: it can be set, or is
+// unknown.
 [[nodiscard]] std::string_view given_by_verbs(std::string_view key);
 [[nodiscard]] std::string allowed_text(const Definition& definition);
 [[nodiscard]] std::string value_text(const Definition& definition, const Settings& settings);
-// Writes `text` into `settings` if it is allowed; else changes nothing.
+// Writes `text` into `settings` if it is valid; else changes nothing.
 [[nodiscard]] bool assign(const Definition& definition, std::string_view text, Settings& settings);
 
 }  // namespace brdma::control

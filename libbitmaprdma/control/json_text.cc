@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Looks only; the parser stops where it answers false.
+// Checks only; the parser stops where it returns false.
 class Bounds final : public nlohmann::json_sax<Json> {
  public:
   explicit Bounds(const JsonLimits& limits) : limits_(limits) {}

@@ -1,5 +1,5 @@
-// control/json_text.h - reads JSON that another process wrote: of bounded depth and size, so that whatever it is costs
-// a bounded time and memory, and no stack.
+// control/json_text.h - reads JSON of another process: of bounded depth and size, so that any input costs bounded time
+// and memory, and no stack.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct JsonLimits {
   std::size_t values_max = 100'000;
 };
 
-// What is no JSON, or more than `limits` allow: a discarded value (is_discarded()), of which is_object() is false too.
+// No JSON, or beyond `limits`: returns a discarded value (is_discarded()); its is_object() is false too.
 [[nodiscard]] nlohmann::ordered_json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace brdma::control

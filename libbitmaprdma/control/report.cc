@@ -30,13 +30,13 @@ std::string_view type_name(QpType type) {
   return "?";
 }
 
-// What it speaks now: bitmap mode may be wanted and not agreed on.
+// The mode in use: bitmap mode may be wanted and not agreed.
 std::string_view mode_in_use(const QueuePairReport& report) {
   if (report.recovery.mode == RecoveryMode::kGoBackN) return "gobackn";
   return report.bitmap_agreed ? "bitmap" : "standard";
 }
 
-// How data of some size moves: fetched from memory, or sent, and why.
+// The way data of large messages moves: fetched from memory, or sent, and why.
 std::string data_way(const QueuePairReport& report) {
   if (report.local_agreed) return "fetched";
   if (report.local_memory == LocalState::kFetches) return "sent: the peer does not fetch";
@@ -72,7 +72,7 @@ Json bitmap_json(const BitmapReport& bitmap) {
           {"bytes", bitmap.bytes}};
 }
 
-// As the files and variables write it.
+// As in files and variables.
 std::string spelled(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 Json memory_json(const qp::MemoryUse& use) {
@@ -115,7 +115,7 @@ Json received_json(const std::vector<qp::PathReceived>& paths) {
   return list;
 }
 
-// Of requests and of READ responses, in force: learnt ones included.
+// Limits in force for requests and READ responses, adapted ones included.
 Json limits_json(const QueuePairReport& report) {
   return {{"depth_limit", report.limits.depth_max},
           {"age_limit_us", microseconds(report.limits.age_max)},

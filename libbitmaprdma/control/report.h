@@ -1,4 +1,4 @@
-// control/report.h - how an engine's objects stand and what is set, as JSON with stable keys (docs/cli.md lists them).
+// control/report.h - state of an engine's objects and settings, as JSON with stable keys (docs/cli.md lists them).
 // Names are those of rdma(8) where it has one.
 #pragma once
 
@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json recovery_json(const RecoveryConfig& config);
 [[nodiscard]] Json transfer_json(const TransferConfig& config);  // likewise
 
-[[nodiscard]] Json queue_pair_json(const QueuePairReport& report);  // lqpn, rqpn, type, state, ... and how it stands
+[[nodiscard]] Json queue_pair_json(const QueuePairReport& report);             // lqpn, rqpn, type, state, ...
 [[nodiscard]] Json queue_pair_statistics_json(const QueuePairReport& report);  // lqpn and its counters
 // Records of a gap and of a duplicate (docs/cli.md). `now` is the engine's clock, `unix_ns` the time of day then.
 [[nodiscard]] Json gap_json(std::uint32_t qpn, const qp::OpenGap& gap, Instant now, std::int64_t unix_ns);
@@ -28,13 +28,13 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json completion_queue_json(const CompletionQueueReport& report);
 [[nodiscard]] Json memory_region_json(const MemoryRegion& region);
 
-// {"recovery.depth_max":"100",...} of a request, checked: what is wrong with it, empty where nothing is.
-// `of_one`: they are meant for one queue pair; transfers have settings of the device alone.
+// Checks a request {"recovery.depth_max":"100",...}: returns its fault, or nothing. `of_one`: for one queue pair;
+// transfers have settings of the device only.
 [[nodiscard]] std::string check_changes(const Json& changes, bool of_one = false);
-// Writes them into `config`; `made`: only what applies to queue pairs that exist. Changes that were checked.
+// Writes checked changes into `config`; `made`: only those that apply to existing queue pairs.
 void apply_changes(const Json& changes, RecoveryConfig& config, bool made);
 void apply_changes(const Json& changes, TransferConfig& config);
-// {"recovery.depth_max":"now",...}: what each change reaches.
+// {"recovery.depth_max":"now",...}: the reach of each change.
 [[nodiscard]] Json reach_json(const Json& changes);
 
 // "10.0.0.1" or "fd00::1".

@@ -8,7 +8,7 @@
 
 namespace brdma::control {
 
-// A copy taken word by word while another process may write: each word is whole, together they are not one moment.
+// A copy taken word by word while another process may write: each word is consistent, the whole is not.
 [[nodiscard]] Statistics snapshot(const Statistics& live);
 void accumulate(Statistics& sum, const Statistics& part);
 // Counters only grow; where `after` is less (another process's page), the difference is 0.
@@ -16,7 +16,7 @@ void accumulate(Statistics& sum, const Statistics& part);
 
 // {"sent_pkts":1, ..., "drop_bad_icrc":0}: every counter and every drop reason, in the order of the lists.
 [[nodiscard]] nlohmann::ordered_json to_json(const Statistics& statistics);
-// Keys that are missing count 0, unknown ones are left out (an older or newer brdmad). False: not an object of numbers.
+// Missing keys count 0, unknown ones are skipped (an older or newer brdmad). False: not an object of numbers.
 [[nodiscard]] bool from_json(const nlohmann::json& object, Statistics& statistics);
 
 // Changes when a counter is added, removed or moved: two programs may share a Statistics only when theirs are equal.

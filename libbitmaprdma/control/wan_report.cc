@@ -11,7 +11,7 @@ namespace {
 
 double megabits(Bandwidth rate) { return static_cast<double>(rate.bps()) / 1e6; }
 
-// Takes the member `key`, if it is a whole number that fits.
+// Reads the member `key`, if it is a whole number that fits.
 template <class Number>
 bool take(const Json& json, const char* key, Number& number) {
   const auto found = json.find(key);

@@ -1,5 +1,5 @@
-// control/wan_report.h - what processes and brdmad say to each other of links and destinations (spec 3;
-// io/management/management.h has the questions), as JSON with stable keys.
+// control/wan_report.h - link and destination reports between processes and brdmad (spec 3; queries:
+// io/management/management.h), as JSON with stable keys.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,12 +15,12 @@ namespace brdma::control {
 
 using Json = nlohmann::ordered_json;
 
-// Of the member "destination"; none: there is no such member, or it is no address.
+// The address in the member "destination"; none: no such member, or no address.
 [[nodiscard]] std::optional<IpAddress> destination_of(const Json& request);
 
 [[nodiscard]] Json managed_json(const ManagedReport& report, Instant now);
 
-// What a sender has heard of the links on its way, and back; none: it does not look like that.
+// A sender's report of the links on its path, to JSON and back; none: another form.
 [[nodiscard]] Json link_report_json(const recovery::LinkReport& report);
 [[nodiscard]] std::optional<recovery::LinkReport> parse_link_report(const Json& json);
 

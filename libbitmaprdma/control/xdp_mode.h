@@ -1,4 +1,4 @@
-// control/xdp_mode.h - how an interface's driver serves an AF_XDP socket (docs/datapath.md), as chosen and as had.
+// control/xdp_mode.h - a driver's mode of serving an AF_XDP socket (docs/datapath.md): requested and obtained.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace brdma::control {
 
-// Fixed width and values: brdmad's messages have it (io/xdp/xdp_protocol.h).
+// Fixed width and values: part of brdmad's messages (io/xdp/xdp_protocol.h).
 enum class XdpMode : std::uint32_t {
   kAuto,      // wanted: the first of the others that works
   kZeroCopy,  // the network card and the program share the memory

@@ -1,7 +1,7 @@
-// fabric/impairments.h - which faults befall a packet on its way through a link: loss, bursts of loss, reordering,
-// duplication, corruption, jitter. Decisions only: nothing is queued, copied or changed here (fabric/link.h does that).
-// Integers only. Each fault draws from its own stream, made from the run's seed and the link's name, once a packet
-// whatever the other faults decide: turning one fault on does not move the others, and one seed replays all of them.
+// fabric/impairments.h - faults of packets on a link: loss, bursts of loss, reordering, duplication, corruption,
+// jitter. Decisions only: nothing is queued, copied or changed here (fabric/link.h does that). Integers only. Each
+// fault draws from its own stream, made from the run's seed and the link's name, once a packet whatever the other
+// faults decide. So enabling one fault does not change the others, and one seed replays all of them.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ struct ImpairmentConfig {
   std::uint32_t burst_loss_ppm = 0;     // chance that a burst starts at a packet ...
   std::uint32_t burst_length_mean = 1;  // ... and takes this many packets with it on average (geometric, at least 1)
   std::uint32_t reorder_ppm = 0;        // chance that a packet is held back ...
-  std::uint32_t reorder_depth = 3;      // ... until so many later packets have passed it
+  std::uint32_t reorder_depth = 3;      // ... until this number of later packets has passed it
   std::uint32_t duplicate_ppm = 0;
   std::uint32_t corrupt_ppm = 0;  // one bit flipped
   Duration jitter{};              // extra delay, 0 .. jitter
   friend bool operator==(const ImpairmentConfig&, const ImpairmentConfig&) = default;
 };
 
-// A held packet whose followers do not come is let go after this time: below the shortest tail loss probe (250 us), so
-// that reordering alone never looks like silence.
+// A held packet without followers is released after this time: below the shortest tail loss probe (250 us), so that
+// reordering alone never looks like silence.
 inline constexpr Duration kReorderHoldMax = 200_us;
 
 enum class Fate : std::uint8_t { kForward, kLost, kBurstLost };
@@ -39,9 +39,9 @@ struct Verdict {
   std::optional<std::uint64_t> corruption;  // random bits to choose the flipped bit from
 };
 
-// Delay variation that never reorders: the extra delay walks in straight lines between random heights 0 .. jitter, one
-// knot every two `jitter`s, so it falls by at most half a nanosecond a nanosecond and no packet overtakes another.
-// Packets that are closer than a knot see nearly the same delay, as behind a real queue.
+// Delay variation that never reorders. The extra delay follows straight lines between random heights 0 .. jitter, one
+// knot every two `jitter`s: it falls by at most half a nanosecond a nanosecond, so no packet overtakes another. Packets
+// closer than a knot see nearly the same delay, as behind a real queue.
 class Jitter {
  public:
   Jitter(std::uint64_t seed, std::string_view link);
@@ -58,7 +58,7 @@ class Impairments {
  public:
   Impairments(const ImpairmentConfig& config, std::uint64_t seed, std::string_view link);
 
-  // Takes effect with the next packet; the streams and a burst that is under way go on.
+  // Takes effect with the next packet; the streams and a burst in progress continue.
   void configure(const ImpairmentConfig& config) { config_ = config; }
   [[nodiscard]] const ImpairmentConfig& config() const { return config_; }
 

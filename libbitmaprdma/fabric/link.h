@@ -3,17 +3,17 @@
 //
 //   handle_packet -> [loss, corruption, duplication, reordering] -> [queue, rate] -> [delay + jitter] -> poll
 //
-// Queue and rate are fabric/switch/output_queue.h: traffic classes, marking, what is dropped and when.
-// A link may have several paths: queue and rate are common to them (the host's own), faults and delay each path's. The
-// caller says which one a packet takes (fabric/routing/path_map.h).
+// Queue and rate are fabric/switch/output_queue.h: traffic classes, marking, drops. A link may have several paths: they
+// share queue and rate (the host's own), and have their own faults and delay. The caller names a packet's path
+// (fabric/routing/path_map.h).
 // Order is kept on a path, except where reordering holds a packet back: due times never go back. Equal times keep their
-// order, of two paths the lower goes first.
+// order; of two paths the lower goes first.
 // The owner calls handle_packet and poll with a time that does not go back (by more than its own lateness), drains poll
-// until it answers nothing, and wakes at next_timeout. It also lends an `Owner`, which does what needs bytes:
+// until it returns nothing, and wakes at next_timeout. It also lends an `Owner`, which handles bytes:
 //   std::optional<Packet> duplicate(const Packet&)          nothing when there is no room for a copy
 //   void corrupt(Packet&, std::uint64_t random)             flip one bit, chosen by `random`
 //   void discard(Packet)                                    the packet ends here (lost, or the queue is full)
-// and may be told what became of a packet, for explicit drop notification (fabric/switch/drop_notifier.h):
+// and may be notified, for explicit drop notification (fabric/switch/drop_notifier.h):
 //   void dropped(const Packet&, Duration drain, Instant)    about to be discarded; the full queue takes `drain` to
 //                                                           empty. 0: it was a fault, not the queue
 //   void enqueued(Packet&, bool marked, Instant)            `marked`: by the queue's length (LinkConfig::marking)
@@ -40,7 +40,7 @@
 namespace brdma::fabric {
 
 inline constexpr std::size_t kLinkPathsMax = 8;
-inline constexpr std::size_t kLinkPacketsMax = 1u << 16;  // where nothing else is said
+inline constexpr std::size_t kLinkPacketsMax = 1u << 16;  // default
 
 struct LinkConfig {
   ImpairmentConfig impairments{};
@@ -50,11 +50,11 @@ struct LinkConfig {
   std::optional<MarkingConfig> marking{};      // of packets that find the queue long (ECN); needs a rate
   std::optional<MarkingConfig> random_drop{};  // the same curve: these are dropped
   TrafficClasses classes{};                    // queue_bytes for each
-  // Of each path, in the queue and on the wire; one more is a queue drop. It bounds the memory of a switch, and must be
-  // above what the path holds: 100 Gbit/s have 152,000 packets of 4096 bytes on a wire of 50 ms.
+  // Of each path, in the queue and on the wire; one more is a queue drop. It bounds a switch's memory, and must exceed
+  // the path's capacity: 100 Gbit/s have 152,000 packets of 4096 bytes on a wire of 50 ms.
   std::size_t packets_max = kLinkPacketsMax;
   std::uint32_t paths = 1;  // 1..kLinkPathsMax
-  Duration skew{};          // what the last path's delay is longer than the first's; even steps between
+  Duration skew{};          // extra delay of the last path over the first; even steps between
   std::array<std::uint32_t, kLinkPathsMax> path_loss_ppm{};  // beyond impairments.loss_ppm; 1'000'000: a silent path
   [[nodiscard]] Duration delay_of(std::size_t path) const {
     return paths < 2 ? delay : delay + skew * static_cast<std::int64_t>(path) / static_cast<std::int64_t>(paths - 1);
@@ -101,7 +101,7 @@ struct LinkCounters {
 template <class Packet>
 class Link {
  public:
-  // `name` chooses the random streams; those of the paths behind the first are its own with their number.
+  // `name` selects the random streams; further paths append their number.
   Link(const LinkConfig& config, std::uint64_t seed, std::string_view name)
       : seed_(seed), name_(name), queue_(seed, name_ + " marking") {
     configure(config);
@@ -109,7 +109,7 @@ class Link {
   // Packet memory in common with other links. Before the first packet.
   void share(SharedBuffer* buffer) { queue_.share(buffer); }
 
-  // Packets that have begun to leave keep their times.
+  // Packets already in transmission keep their times.
   void configure(const LinkConfig& config) {
     config_ = config;
     config_.paths = std::clamp<std::uint32_t>(config.paths, 1, kLinkPathsMax);
@@ -135,8 +135,8 @@ class Link {
     return all;
   }
 
-  // `bytes`: what it occupies of the rate and the queue. `judged` false: no faults, only queue, rate and delay (ARP).
-  // `flow`: which path, counted round.
+  // `bytes`: size for rate and queue. `judged` false: no faults, only queue, rate and delay (ARP). `flow`: the path,
+  // modulo their number.
   template <class Owner>
   void handle_packet(Packet packet, std::uint32_t bytes, bool judged, Instant now, Owner& owner,
                      std::uint32_t flow = 0) {
@@ -170,7 +170,7 @@ class Link {
     }
   }
 
-  // Puts on the wire what has begun to leave the queue: its room is free then.
+  // Moves packets in transmission from the queue to the wire: their room is free then.
   void advance(Instant now) {
     while (auto sent = queue_.serve(now)) {
       Path& path = paths_[sent->tag];
@@ -180,7 +180,7 @@ class Link {
     }
   }
 
-  // The next packet whose time has come.
+  // The next packet that is due.
   template <class Owner>
   [[nodiscard]] std::optional<Packet> poll(Instant now, Owner& owner) {
     Path* next = nullptr;
@@ -204,7 +204,7 @@ class Link {
     return packet;
   }
 
-  // When the packet that poll gave last was due: a driver that comes late hands this time to the next link.
+  // Due time of the packet that poll returned last: a late driver passes this time to the next link.
   [[nodiscard]] Instant polled_due() const { return polled_due_; }
 
   [[nodiscard]] std::optional<Instant> next_timeout() const {
@@ -216,12 +216,12 @@ class Link {
       if (!path.wire.empty()) sooner(path.wire.front().due);
       if (path.held_count != 0) sooner(path.held[0].deadline);
     }
-    // On one path what waits arrives behind what is on the wire; on several it may be there before.
+    // On one path a waiting packet arrives after those on the wire; on several it may arrive before.
     if (!queue_.empty() && (config_.paths > 1 || !next)) sooner(queue_.busy_until());
     return next;
   }
 
-  // Gives every packet back to the owner (at the end, or when the link's other side goes away).
+  // Returns every packet to the owner (at the end, or when the link's other side disappears).
   template <class Owner>
   void clear(Owner& owner) {
     queue_.clear([&owner](Packet packet) { owner.discard(std::move(packet)); });
@@ -291,7 +291,7 @@ class Link {
     return refusal == Refusal::kRandom ? counters.random_dropped : counters.queue_dropped;
   }
 
-  // A packet has passed: each held one comes one nearer, and goes when its count is reached.
+  // A packet has passed: decrements the count of each held one, and releases it at 0.
   template <class Owner>
   void let_pass_held(Path& path, Instant now, Owner& owner) {
     if (path.held_count == 0) return;

@@ -17,7 +17,7 @@ constexpr std::uint64_t kRateBpsMax = 400'000'000'000;
 constexpr std::uint64_t kQueueBytesMin = 1'500;
 constexpr std::uint64_t kQueueBytesMax = 1u << 30;
 
-// Per cent with a fraction, as people write it.
+// Per cent with a fraction, as in the text form.
 std::string print_chance(std::uint32_t ppm) {
   if (ppm % 10'000 == 0 || ppm < 10) return print_quantity(ppm, kChanceUnits);
   std::string fraction = std::to_string(10'000 + ppm % 10'000).substr(1);
@@ -202,7 +202,7 @@ Error set_ecn_to_rtt(std::optional<Duration>& longest, std::string_view value) {
   longest = time == Duration{} ? std::nullopt : std::optional{time};
   return {};
 }
-// "on", "off", or how full a queue and how slow a port must be.
+// "on", "off", or limits of queue and speed.
 Error set_link_state(std::optional<LinkStateLimits>& limits, std::string_view value) {
   if (value == "off" || value == "0") {
     limits.reset();
@@ -285,7 +285,7 @@ constexpr std::array kOptions{
     NetworkOption{"buffer", "SIZE,ALPHA", "queues share SIZE; each may take ALPHA of what is free", true},
     NetworkOption{"classes", "W,W,...", "queues of each port: strict, or their weight", true},
     NetworkOption{"dscp", "D=C,D=C,...", "which class a DSCP takes; others the last", true},
-    NetworkOption{"edn", "roce|icmp|off", "tell a packet's sender that the switch has dropped it", true},
+    NetworkOption{"edn", "roce|icmp|off", "notify a packet's sender that the switch has dropped it", true},
     NetworkOption{"ecn-to-rtt", "D|off", "turn marks into round-trip time, up to D", true},
     NetworkOption{"link-state", "on|off|Q,S", "with --topology: switches answer inquiries, report ports", true},
     NetworkOption{"mtu", "4096|2048|1024", "path MTU of the RoCE devices", false},
@@ -446,7 +446,7 @@ std::string network_text(const NetworkConfig& config) {
 }
 
 std::uint32_t interface_mtu(std::uint32_t path_mtu) {
-  // What operators have: 1500 carries 1024, jumbo frames of 9000 carry 4096; between them 2048 in 2300.
+  // Usual sizes: 1500 carries 1024, jumbo frames of 9000 carry 4096; between them 2048 in 2300.
   if (path_mtu >= 4096) return 9000;
   return path_mtu >= 2048 ? 2300 : 1500;
 }

@@ -1,13 +1,14 @@
-// fabric/network.h - NETWORK: how the hosts of a lab or a simulated world are joined, and its text form, the same on
-// the command line (`--loss 1%`), on the switch's control socket and in scenario files (`loss=1%`).
+// fabric/network.h - NETWORK: the links between hosts of a lab or a simulated world, and its text form, the same on the
+// command line (`--loss 1%`), on the switch's control socket and in scenario files (`loss=1%`).
 //   chance   1%  0.05%  20ppm  0            parts per million, at most 100 %
 //   time     50us  1.5ms  200ns  0          at most 10 s (jitter: 1 s)
 //   rate     10gbit  2.5gbit  100mbit  off  decimal multiples of bit/s, 8 kbit .. 400 gbit; uplink: same, too
 //   size     256kb  1mb  1500               bytes; kb and mb are 1024 and 1024^2
 //   chances  0,0,5%                         of the first path, the second, ...; those not named 0
 //   curve    20kb,80kb,10%                  none below the first length, this chance just below the second, all from
-//   there classes  strict,4,1                     of traffic, the first served first; else weights dscp     46=0,26=1
-//   which class has which DSCP; all others the last
+//                                           there
+//   classes  strict,4,1                     of traffic, the first served first; else weights
+//   dscp     46=0,26=1                      which class has which DSCP; all others the last
 // Units must be given, save for 0: a bare 1 for one per cent would be read as one in a million by someone else.
 #pragma once
 
@@ -26,14 +27,14 @@
 namespace brdma::fabric {
 
 enum class Impaired : std::uint8_t {
-  kRoce,  // faults befall UDP port 4791 only; TCP hand-shakes of test programs pass unharmed (the default)
+  kRoce,  // faults apply to UDP port 4791 only, not to TCP hand-shakes of test programs (the default)
   kAll,   // every IP packet but neighbour discovery
 };
 
-// The way from a host to the switch: no faults, no delay, the link's queue length.
+// The link from a host to the switch: no faults, no delay, the link's queue length.
 struct UplinkConfig {
   bool same = true;                 // the link's rate
-  std::optional<Bandwidth> rate{};  // else this one; none: it takes no time, queues form before receivers alone
+  std::optional<Bandwidth> rate{};  // else this one; none: it takes no time, and queues form only before receivers
   friend bool operator==(const UplinkConfig&, const UplinkConfig&) = default;
 };
 
@@ -41,13 +42,13 @@ struct NetworkConfig {
   LinkConfig link;  // from the switch to each host
   UplinkConfig uplink{};
   Impaired impaired = Impaired::kRoce;
-  EdnForm edn = EdnForm::kOff;                  // does the switch tell senders what it drops? (spec 5)
-  SharedBufferConfig buffer{};                  // that the queues towards the hosts share
+  EdnForm edn = EdnForm::kOff;                  // the switch notifies senders of its drops (spec 5)
+  SharedBufferConfig buffer{};                  // shared by the queues towards the hosts
   std::optional<Duration> ecn_to_rtt{};         // marks become round-trip time: D (spec 2)
-  std::optional<LinkStateLimits> link_state{};  // do a topology's switches answer inquiries and report (spec 3)?
-  std::uint32_t mtu = 4096;                     // path MTU that a RoCE device shall have: 1024, 2048 or 4096
+  std::optional<LinkStateLimits> link_state{};  // a topology's switches answer inquiries and report (spec 3)
+  std::uint32_t mtu = 4096;                     // path MTU of a RoCE device: 1024, 2048 or 4096
   std::uint64_t seed = 1;
-  // Rate and queue of the way to the switch. Nothing that the switch does with packets changes them.
+  // Rate and queue of the link to the switch. The switch's faults do not apply to it.
   [[nodiscard]] LinkConfig uplink_config() const {
     return {.rate = uplink.same ? link.rate : uplink.rate, .queue_bytes = link.queue_bytes};
   }
@@ -56,22 +57,22 @@ struct NetworkConfig {
 
 struct NetworkOption {
   std::string_view name;   // "burst-loss": after two dashes on the command line
-  std::string_view value;  // what it takes, for help texts: "P,LEN"
+  std::string_view value;  // its value, for help texts: "P,LEN"
   std::string_view help;
   bool live;  // may change while the lab is up
 };
 [[nodiscard]] std::span<const NetworkOption> network_options();
 
-// Sets one option. The error says what was wrong and what would be right; the config is then unchanged.
+// Sets one option. The error names the fault and a right value; the config is then unchanged.
 [[nodiscard]] std::optional<std::string> set_option(NetworkConfig& config, std::string_view name,
                                                     std::string_view value);
-// What these settings ask for but cannot have, in a sentence: a queue's length means nothing where none forms.
+// Settings that cannot take effect, as a sentence: a queue length has no effect where no queue forms.
 [[nodiscard]] std::optional<std::string> check_network(const NetworkConfig& config);
 // The option's value in the form that set_option takes. Precondition: `name` is one of network_options().
 [[nodiscard]] std::string get_option(const NetworkConfig& config, std::string_view name);
 
-// "delay=5us;rate=25gbit": every option but the seed that is not at its default, in the order of network_options().
-// Two networks with the same text are the same.
+// "delay=5us;rate=25gbit": every option but the seed that is not at its default, in the order of network_options(). Two
+// networks with the same text are the same.
 [[nodiscard]] std::string network_text(const NetworkConfig& config);
 
 // The interface's MTU for a RoCE path MTU: the payload, our and RoCE's longest headers, and IPv6.

@@ -1,5 +1,5 @@
-// fabric/packet_pool.h - buffers of one size, allocated once, handed out last-in first-out: what a short queue uses
-// stays in the cache, and memory that was never used is never touched. One thread.
+// fabric/packet_pool.h - buffers of one size, allocated once, last in, first out: the buffers of a short queue stay in
+// the cache, and unused memory is never touched. One thread.
 #pragma once
 
 #include <cstddef>

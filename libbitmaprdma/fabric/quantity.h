@@ -1,5 +1,5 @@
-// fabric/quantity.h - decimal quantities with units as text ("1.5ms", "10gbit"), to and from whole counts of the
-// smallest unit: what a network's settings are written in (fabric/network.h).
+// fabric/quantity.h - decimal quantities with units as text ("1.5ms", "10gbit"), to and from whole numbers of the
+// smallest unit: values of a network's settings (fabric/network.h).
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ inline constexpr std::array kRateUnits{Unit{"bit", 1}, Unit{"kbit", 1'000}, Unit
 inline constexpr std::array kSizeUnits{Unit{"", 1}, Unit{"b", 1}, Unit{"kb", 1024}, Unit{"mb", 1024 * 1024}};
 inline constexpr std::array kRatioUnits{Unit{"", 1'000}};  // in thousandths
 
-// In the smallest unit; nothing if it is no number, has no or an unknown unit, or is no whole count of smallest units.
+// In the smallest unit; nothing if it is no number, has no or an unknown unit, or is no whole number of smallest units.
 [[nodiscard]] std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<const Unit> units);
-// The largest unit that shows the quantity without a fraction.
+// With the largest unit that needs no fraction.
 [[nodiscard]] std::string print_quantity(std::uint64_t quantity, std::span<const Unit> units);
 
 }  // namespace brdma::fabric

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kFar = std::numeric_limits<std::uint64_t>::max();
 
-// Of the links between the same two switches, the how-manieth this is: 1, 2, ...
+// Index of this link among those between the same two switches: 1, 2, ...
 std::uint32_t place_among_parallel(const Topology& topology, std::size_t link) {
   const auto same = [&](const Topology::Link& other) {
     const Topology::Link& mine = topology.links[link];
@@ -28,7 +28,7 @@ std::string parallel_suffix(const Topology& topology, std::size_t link) {
 
 std::string name_of_host(std::size_t host) { return "h" + std::to_string(host + 1); }
 
-// What it costs each switch to reach `to`: Bellman and Ford, for some dozens of switches.
+// Each switch's cost to reach `to`: Bellman and Ford, for some dozens of switches.
 std::vector<std::uint64_t> distances(const Topology& topology, std::uint32_t to) {
   std::vector<std::uint64_t> far(topology.switches.size(), kFar);
   far[to] = 0;

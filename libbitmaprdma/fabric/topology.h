@@ -1,12 +1,12 @@
-// fabric/topology.h - several switches, the links between them, hosts in subnets of their own: as values, with what
-// follows from them: names of ports and links, addresses, shortest routes. The lab, its switch and the controller read
-// the same one (utils/topology has its text form); no text, no I/O here.
+// fabric/topology.h - several switches, the links between them, hosts in subnets of their own, as values, with derived
+// values: names of ports and links, addresses, shortest routes. The lab, its switch and the controller read the same
+// one (utils/topology has its text form); no text, no I/O here.
 //
 // Switch k (from 0, in the order of their making) has subnet k + 1: 10.77.(k+1).0/24 and fd77:0:0:(k+1)::/64. Host n
 // (from 1, h1 h2 ..., over all switches) has the address ending in n there; its gateway ends in 254.
-// Links are numbered: each host's own, then those between switches, in their order.
-// A switch's ports are numbered: its hosts' by the hosts' numbers, then its links by theirs. A port is named like what
-// is at its other end: "h1", "s2"; a second link between the same two "s2.2".
+// Links are numbered: each host's own, then those between switches, in their order. A switch's ports are numbered: its
+// hosts' by the hosts' numbers, then its links by theirs. A port has the name of its other end: "h1", "s2"; a second
+// link between the same two "s2.2".
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct Topology {
   };
   struct Link {
     std::uint32_t a = 0, b = 0;  // switches
-    std::uint32_t cost = 1;      // routes take the ways with the smallest sum of these
+    std::uint32_t cost = 1;      // routes minimise the sum of these
     std::vector<OptionValue> options{};
   };
   struct Route {
@@ -60,9 +60,9 @@ struct Topology {
   }
 };
 
-// Which of NETWORK's options a single link has.
+// True for NETWORK's options of a single link.
 [[nodiscard]] bool is_link_option(std::string_view name);
-// And of a host's link: these, and the rate from the host to its switch.
+// True for those of a host's link: these, and the rate from the host to its switch.
 [[nodiscard]] bool is_host_link_option(std::string_view name);
 
 struct TopologyPort {
@@ -89,8 +89,8 @@ inline constexpr std::uint8_t kGatewayNumber = 254;
 [[nodiscard]] constexpr MacAddress topology_host_mac(std::uint32_t host) { return 0x0200'0A4D'0001u + host; }
 [[nodiscard]] constexpr MacAddress topology_port_mac(std::uint32_t host) { return 0x0200'0A4D'0101u + host; }
 
-// Every switch's routes: to its own hosts (whole addresses), to the other subnets by all ways of the smallest cost (if
-// shortest_routes; a subnet that no way leads to has none), then `routes` of the file.
+// Every switch's routes: to its own hosts (whole addresses), to the other subnets by all paths of the smallest cost (if
+// shortest_routes; an unreachable subnet has none), then `routes` of the file.
 [[nodiscard]] std::vector<Topology::Route> initial_routes(const Topology& topology);
 
 }  // namespace brdma::fabric

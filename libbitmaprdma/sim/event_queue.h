@@ -1,5 +1,5 @@
-// sim/event_queue.h - actions to be done at given times, ordered by time and then by insertion number: equal times are
-// done in the order in which they were asked for, on every machine.
+// sim/event_queue.h - scheduled actions, ordered by time and then by insertion number: at equal times in the order of
+// scheduling, on every machine.
 #pragma once
 
 #include <algorithm>

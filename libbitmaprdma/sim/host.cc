@@ -159,7 +159,7 @@ bool Host::poll_batch(Instant now) {
   return true;
 }
 
-// What the kernel does with a GSO message: gathers the slices and cuts them into segments.
+// As the kernel does with a GSO message: gathers the slices and cuts them into segments.
 void Host::split(const Transmit& transmit) {
   out_.clear();
   BRDMA_CHECK(transmit.segments > 0 && transmit.path < config_.engine.source_ports.size());

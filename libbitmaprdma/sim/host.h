@@ -1,7 +1,7 @@
 // sim/host.h - one host of a world: an engine behind a socket of limited size, driven as io's shard drives its own.
-// Packets wait in the socket until the host runs; it can be paused, as a process is that has lost its core, or stopped,
-// as by a debugger, can be killed, and can crash and begin anew. What does not fit into the socket is gone, as with
-// UDP. QP 1 is its machine's, as brdmad's: it says of the process whether it is stopped (wire/stopped_peer.h).
+// Packets wait in the socket until the host runs. It can be paused (as a process without a core), stopped (as by a
+// debugger), killed, and can crash and restart. Packets that do not fit into the socket are dropped, as with UDP. QP 1
+// belongs to its machine, as to brdmad: it reports whether the process is stopped (wire/stopped_peer.h).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace brdma::sim {
 
 class Host;
 
-// Sees what crosses an engine's boundary, in the order in which the engine does. For checkers.
+// Sees all traffic across an engine's boundary, in the engine's order. For checkers.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -44,13 +44,13 @@ struct HostConfig {
   std::uint32_t socket_packets = 1u << 16;
   std::uint64_t socket_bytes = 1u << 30;
   bool sees_ip_id = false;               // as AF_XDP does
-  bool defers_acknowledgements = false;  // puts off what may wait for the application's next call
+  bool defers_acknowledgements = false;  // defers acknowledgements that may wait for the application's next call
   bool traced = false;
   Stalls stalls{};
-  // With others that have the same: processes of one machine, which may read each other's memory.
+  // Hosts with the same value are processes of one machine, which may read each other's memory.
   LocalProcesses* machine = nullptr;
-  // Sending costs time: one batch leaves, and the next when so much of it is done with, as where a core copies it into
-  // the socket. None: all at once.
+  // Cost of sending: a batch leaves, and the next one after this time, as where a core copies it into the socket. None:
+  // all at once.
   std::optional<Bandwidth> output_rate{};
 };
 
@@ -75,17 +75,17 @@ class Host {
   void pause_until(Instant until) { paused_until_ = until; }
   void stop_until(Instant until) { paused_until_ = stopped_until_ = until; }
   void kill() { dead_ = true; }
-  // The process ends as by SIGKILL: nothing of the engine is left, nor of the objects that it owned.
+  // The process ends as by SIGKILL: the engine and its objects are lost.
   void crash();
-  // Another process at the same address, with keys, queue pair numbers and first PSNs of its own. Statistics add up.
+  // Another process at the same address, with its own keys, queue pair numbers and first PSNs. Statistics add up.
   // Precondition: crashed.
   void restart();
   // A packet reaches the socket.
   void handle_arrival(PacketIndex packet, Instant now);
-  // The application has called the engine: progress is due now.
+  // The application has called the engine: progress is due.
   void touch() { touched_ = true; }
   [[nodiscard]] std::optional<Instant> next_wake(Instant now) const;
-  // Receives, fires timeouts, and hands every packet to send to `send(PacketIndex)`. True where something happened.
+  // Receives, fires timeouts, and passes every outgoing packet to `send(PacketIndex)`. True: something happened.
   template <class Send>
   bool run(Instant now, const Send& send);
 
@@ -96,9 +96,9 @@ class Host {
   bool is_away(Instant now);
   void draw_stall();
   void receive_all(Instant now);
-  // False: it is no query, and for the process.
+  // False: no query; the packet is for the process.
   bool take_stopped_query(const Packet& query, Instant now);
-  // Fills `out_` with the packets of the engine's next batch; false: it has nothing to send.
+  // Fills `out_` with the packets of the engine's next batch; false: nothing to send.
   bool poll_batch(Instant now);
   void split(const Transmit& transmit);
 
@@ -117,8 +117,8 @@ class Host {
   std::vector<PacketIndex> out_;
   std::vector<Notification> notifications_;
   std::optional<Instant> paused_until_, stopped_until_;
-  std::vector<PacketIndex> replies_;   // of the machine, whatever the process does
-  std::optional<Instant> busy_until_;  // with a batch that is on its way out
+  std::vector<PacketIndex> replies_;   // of the machine, independent of the process
+  std::optional<Instant> busy_until_;  // end of the outgoing batch
   std::uint32_t restarts_ = 0;
   Random random_;
   Instant stall_from_, stall_until_;  // the next one
@@ -126,7 +126,7 @@ class Host {
   bool touched_ = true;
 };
 
-// A host sends at most so many batches at one instant: more is an engine that sends for ever.
+// Most batches of a host at one instant: more is an engine that sends for ever.
 inline constexpr std::uint32_t kBatchesPerRunMax = 100'000;
 
 template <class Send>

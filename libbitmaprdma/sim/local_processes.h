@@ -1,6 +1,5 @@
-// sim/local_processes.h - the processes of a simulated machine, which read each other's memory: they are all one
-// process. What io asks of the kernel is asked of a list here: is there such a process (a host that has crashed is none
-// any more), and does it let itself be read.
+// sim/local_processes.h - processes of a simulated machine that read each other's memory; in fact they are one process.
+// A list replaces the kernel: does the process exist (a crashed host does not), and may it be read?
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace brdma::sim {
 class LocalProcesses {
  public:
   bool readable = true;  // false: as where the kernel does not permit it
-  bool faulty = false;   // true: what is fetched is memory that nobody but its process can read
+  bool faulty = false;   // true: fetched memory can be read only by its own process
   [[nodiscard]] std::uint64_t fetches() const { return fetches_; }
 
  private:

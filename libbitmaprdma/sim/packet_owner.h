@@ -1,5 +1,5 @@
-// sim/packet_owner.h - what a link asks for its packets, and whom it tells what became of them (fabric/link.h): the
-// world's pool, and the switch that notifies of drops and marks, or turns marks into round-trip time.
+// sim/packet_owner.h - the owner that a link calls for its packets (fabric/link.h): the world's pool, and the switch
+// that notifies of drops and marks, or turns marks into round-trip time.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace brdma::sim {
 
-// What a packet occupies on the wire beside the UDP payload: Ethernet, IPv4 and UDP headers.
+// Bytes on the wire beside the UDP payload: Ethernet, IPv4 and UDP headers.
 inline constexpr std::uint32_t kFrameOverhead = 14 + 20 + 8;
 [[nodiscard]] inline std::uint32_t wire_bytes(const Packet& packet) {
   return static_cast<std::uint32_t>(packet.bytes.size()) + kFrameOverhead;
@@ -53,11 +53,11 @@ class PacketOwner {
     if (notifier_ != nullptr) notifier_->enqueued(view(index), now);
     Packet& packet = pool_[index];
     const std::uint8_t ecn = fabric::ecn_of(packet.traffic_class);
-    const bool said = marked || ecn == fabric::kCongested;
-    const bool told =
-        translator_ != nullptr && translator_->pass(packet.source, packet.destination, packet.bytes, said, now);
+    const bool congested = marked || ecn == fabric::kCongested;
+    const bool taken_over =
+        translator_ != nullptr && translator_->pass(packet.source, packet.destination, packet.bytes, congested, now);
     fabric::EcnMarks uncounted;
-    const std::uint8_t after = (marks_ != nullptr ? *marks_ : uncounted).leave_with(ecn, marked, told);
+    const std::uint8_t after = (marks_ != nullptr ? *marks_ : uncounted).leave_with(ecn, marked, taken_over);
     packet.traffic_class = static_cast<std::uint8_t>((packet.traffic_class & ~fabric::kEcnMask) | after);
   }
 

@@ -1,4 +1,4 @@
-// sim/packet_pool.h - the packets under way in a world. Links carry indices; buffers are used again, so a running world
+// sim/packet_pool.h - the packets in flight in a world. Links carry indices; buffers are reused, so a running world
 // does not allocate.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Packet {
 
 using PacketIndex = std::uint32_t;
 
-// Also what a fabric::Link asks its owner to do with packets.
+// Also the part of a fabric::Link's owner that handles packets.
 class PacketPool {
  public:
   PacketIndex take();
@@ -41,7 +41,7 @@ class PacketPool {
   void discard(PacketIndex index) { give_back(index); }
 
  private:
-  std::deque<Packet> packets_;  // references stay good while it grows
+  std::deque<Packet> packets_;  // references stay valid while it grows
   std::vector<PacketIndex> free_;
 };
 

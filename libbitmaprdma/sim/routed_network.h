@@ -1,12 +1,11 @@
 // sim/routed_network.h - instead of links between hosts: routers (fabric/routing/router.h), joined with hosts and each
-// other by links (fabric/link.h). Each hop costs a packet one of its hop limit; where several ways are equal its flow
-// chooses.
+// other by links (fabric/link.h). Each hop decrements a packet's hop limit. Among equal-cost paths its flow chooses.
 //
 //   host -> link (its own) -> router -> link (of the router: notifies of drops, marks, translates) -> router or host
 //
-// Beside fabric/routing/routed_fabric.h, which the lab's switch runs: that one moves packets of its owner's type
-// between numbered ports and leaves what a router does with them to the owner; here routers belong to a world, which
-// hands packets to hosts and engines at their instant. Routing, links, queues, agents are the same code in both.
+// Compare fabric/routing/routed_fabric.h, which the lab's switch runs: it moves packets of its owner's type between
+// numbered ports, and the owner implements a router's work. Here routers belong to a world, which passes packets to
+// hosts and engines at their instant. Routing, links, queues, agents are the same code in both.
 #pragma once
 
 #include <cstdint>
@@ -50,34 +49,34 @@ class RoutedNetwork {
 
   // Its queues share `memory`; none: each has its own.
   RouterNode& add_router(const fabric::SharedBufferConfig& memory = {});
-  // The router knows the way to the host from now on; others have to be told.
+  // The router has a route to the host from now on; other routers need add_route().
   void join(Host& host, RouterNode& router, const fabric::LinkConfig& up, const fabric::LinkConfig& down);
   void join(RouterNode& a, RouterNode& b, const fabric::LinkConfig& a_to_b, const fabric::LinkConfig& b_to_a);
   // Packets for `prefix` leave `router` by the links to `next`, each flow by one of them.
   void add_route(RouterNode& router, const fabric::Prefix& prefix, const std::vector<RouterNode*>& next);
 
-  // From now on, by all routers: what is lost in their links is told (spec 5), their marks become round-trip time (spec
+  // From now on, by all routers: drops on their links are notified (spec 5), their marks become round-trip time (spec
   // 2).
   void notify_drops(const fabric::DropNotifier::Config& config);
   void translate_marks(const fabric::RttTranslator::Config& config);
-  // From now on, by all routers made and joined so far: link-state inquiries that pass are answered, congested ports
-  // reported (spec 3). Switch ids count from 1, in the order of making; who reads reports is `on_report`.
+  // From now on, by all routers made and joined so far: they answer passing link-state inquiries and report congested
+  // ports (spec 3) to `on_report`. Switch ids count from 1, in the order of making.
   using ReportHandler = std::function<void(const RouterNode& router, const fabric::ActiveFeedback& report)>;
   void answer_inquiries(const fabric::LinkStateAgent::Config& config, ReportHandler on_report = {});
 
   [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const Host& to) const;
   [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const RouterNode& to) const;
 
-  // While the world runs. A cut loses what is on the link, in both directions; routes stay as they are. What a link was
-  // built for remains its rate to link-state agents when it gets slower.
+  // While the world runs. A cut drops the packets on the link, in both directions; routes stay. A link's original rate
+  // remains its rate for link-state agents when it gets slower.
   void set_up(RouterNode& a, RouterNode& b, bool up);
   void configure(RouterNode& from, RouterNode& to, const fabric::LinkConfig& config, Instant now);
   [[nodiscard]] std::uint64_t lost_by_cut(const RouterNode& from, const RouterNode& to) const;
-  // As its agent sees the port that leads to `to`.
+  // The port towards `to`, in its agent's view.
   [[nodiscard]] fabric::PortFacts facts(const RouterNode& from, const RouterNode& to, Instant now);
 
   // --- for the world ---
-  void send(const Host& from, PacketIndex packet, Instant now);  // of a host that is joined to nothing: lost
+  void send(const Host& from, PacketIndex packet, Instant now);  // a host without a link: lost
   void deliver(Instant now);
   void send_notices(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;

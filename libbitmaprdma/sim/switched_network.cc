@@ -14,7 +14,7 @@ std::vector<std::string> names_of(const std::vector<Host*>& hosts) {
   for (std::size_t i = 0; i < hosts.size(); ++i) names.push_back("h" + std::to_string(i + 1));
   return names;
 }
-// Hosts of a world have no Ethernet: an address a port.
+// Hosts of a world have no Ethernet: one address per port.
 fabric::MacAddress mac_of(std::uint32_t port) { return port + 1; }
 
 }  // namespace

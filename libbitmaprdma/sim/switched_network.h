@@ -1,5 +1,5 @@
 // sim/switched_network.h - hosts of a world behind the ports of one switch: the lab's (fabric/switch/switch.h), with
-// the same settings, in virtual time. What goes to one host waits in one queue, whoever sent it.
+// the same settings, in virtual time. All packets to one host wait in one queue.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@ class SwitchedNetwork {
   SwitchedNetwork(const SwitchedNetwork&) = delete;
   SwitchedNetwork& operator=(const SwitchedNetwork&) = delete;
 
-  // Faults, rates, queues: from now on. Notification and translation stay as they began.
+  // Faults, rates, queues: from now on. Notification and translation do not change.
   void configure(const fabric::NetworkConfig& config) { switch_.configure(config); }
   void configure_towards(const Host& host, const fabric::LinkConfig& link) {
     switch_.configure_down(port_of(host), link);
   }
   // A packet for an address that no port leads to is lost.
   void send(const Host& from, PacketIndex packet, std::uint32_t bytes, Instant now);
-  // What has come through, to the hosts.
+  // Delivers arrived packets to the hosts.
   void deliver(Instant now);
   void send_notices(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;

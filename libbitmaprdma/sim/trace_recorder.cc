@@ -50,8 +50,9 @@ std::string TraceRecorder::story(std::initializer_list<std::string_view> filters
   std::string story{"\n"};
   for (const Record& record : records_) {
     const std::string text = trace::text(record.event);
-    const bool told = std::any_of(filters.begin(), filters.end(), [&](auto filter) { return selects(filter, text); });
-    if (told) story += hosts_[record.host] + " " + text + "\n";
+    const bool selected =
+        std::any_of(filters.begin(), filters.end(), [&](auto filter) { return selects(filter, text); });
+    if (selected) story += hosts_[record.host] + " " + text + "\n";
   }
   return story;
 }

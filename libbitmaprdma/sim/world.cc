@@ -7,7 +7,7 @@
 namespace brdma::sim {
 namespace {
 
-// An instant that goes on for ever is a timer that is set to a time that has passed.
+// An instant that never ends is a timer set to a past time.
 constexpr std::uint32_t kStepsPerInstantMax = 10'000;
 
 void earliest(std::optional<Instant>& next, std::optional<Instant> other) {

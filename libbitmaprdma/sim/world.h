@@ -1,9 +1,9 @@
 // sim/world.h - a deterministic world: hosts with engines, joined by faulty links (fabric/link.h: the same code that
 // the lab's switch runs), in virtual time. One seed replays everything.
 //
-// Order at one instant: packets that arrive (in the order of the links' making), then scheduled actions (in the order
-// of scheduling), then hosts (in order): each receives what waits in its socket, fires its timeouts and sends until it
-// has nothing more to send. Every packet of a batch is judged singly by the link.
+// Order at one instant: arriving packets (in the order of the links' making), then scheduled actions (in the order of
+// scheduling), then hosts (in order). Each host receives the packets in its socket, fires its timeouts and sends until
+// it has nothing more to send. The link judges every packet of a batch singly.
 //
 // The user makes hosts and links, posts work to the hosts' engines, calls touch() where it did, and runs the world.
 #pragma once
@@ -42,8 +42,8 @@ class World {
   SwitchedNetwork& switch_hosts(const fabric::NetworkConfig& config);
   // Or behind routers, to be made and joined.
   RoutedNetwork& route_hosts();
-  // From now on what links drop is told to its sender (spec 5), as by a switch right behind it: one table a direction,
-  // notifications travel back over the link, and its faults do not touch them.
+  // From now on drops on links are notified to the sender (spec 5), as by a switch right behind it: one table a
+  // direction. Notifications travel back over the link, without its faults.
   void notify_drops(const fabric::DropNotifier::Config& config);
   [[nodiscard]] const fabric::DropNotifier* drop_notifier(const Host& from, const Host& to) const;
   // From now on the switch between two hosts turns the marks of its queues into round-trip time (spec 2). Without it a
@@ -56,7 +56,7 @@ class World {
   [[nodiscard]] fabric::LinkCounters link_counters(const Host& from, const Host& to) const;
   [[nodiscard]] fabric::LinkCounters path_counters(const Host& from, const Host& to, std::size_t path) const;
 
-  // Sees every packet before its link does; false: the packet is lost. For tests that aim at one packet.
+  // Sees every packet before its link; false: the packet is lost. For tests that target one packet.
   using Filter = std::function<bool(const Host& from, const Packet& packet)>;
   void set_filter(Filter filter) { filter_ = std::move(filter); }
 
@@ -65,16 +65,16 @@ class World {
 
   void at(Instant when, EventQueue::Action action) { actions_.at(when, std::move(action)); }
   void pause(Host& host, Duration how_long) { host.pause_until(now_ + how_long); }
-  void stop(Host& host, Duration how_long) { host.stop_until(now_ + how_long); }  // its machine says so
+  void stop(Host& host, Duration how_long) { host.stop_until(now_ + how_long); }  // its machine reports it as stopped
 
   [[nodiscard]] Instant now() const { return now_; }
   [[nodiscard]] TraceRecorder& trace() { return trace_; }
   [[nodiscard]] PacketPool& packets() { return pool_; }
 
-  // Runs until `done` holds (looked at after each instant), nothing can happen any more, or `at_most` has passed.
-  // True: `done` holds.
+  // Runs until `done` holds (checked after each instant), nothing can happen any more, or `at_most` has passed. True:
+  // `done` holds.
   bool run_until(const std::function<bool()>& done, Duration at_most);
-  // True: no packet is under way, no timer armed, no action left.
+  // True: no packet in flight, no timer armed, no action left.
   bool run_until_idle(Duration at_most);
   void run_for(Duration how_long);
 
@@ -88,7 +88,7 @@ class World {
     fabric::RttTranslator* translator = nullptr;  // of both directions
   };
   [[nodiscard]] std::optional<Instant> next_instant() const;
-  // Lets the next instant happen if it is not after `deadline`.
+  // Runs the next instant if it is not after `deadline`.
   bool step(Instant deadline);
   void deliver();
   void run_hosts();

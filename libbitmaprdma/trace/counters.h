@@ -1,7 +1,7 @@
-// trace/counters.h - the statistics of one context: a flat array of 64-bit counts that only grow.
+// trace/counters.h - the statistics of one context: a flat array of 64-bit counters that only grow.
 // The array may lie in memory shared with the daemon (plain words, no pointers): it outlives a killed process.
-// One writer at a time (the shard's lock holder); readers take each word as it is. Names: those that operators know
-// from rxe and mlx5, ours beside them.
+// One writer at a time (the shard's lock holder); readers take each word as it is. Names follow rxe and mlx5, with ours
+// beside them.
 #pragma once
 
 #include <array>
@@ -14,157 +14,157 @@
 namespace brdma {
 
 // X(enumerator, counter name)
-#define BRDMA_COUNTERS(X)                                                                                            \
-  X(kSentPackets, sent_pkts)                                                                                         \
-  X(kReceivedPackets, rcvd_pkts)                                                                                     \
-  X(kSentBytes, sent_bytes) /* UDP payload */                                                                        \
-  X(kReceivedBytes, rcvd_bytes)                                                                                      \
-  X(kSentDataPackets, sent_data_pkts) /* requests and responses that carry or ask for data, first time */            \
-  X(kAcceptedPackets, accepted_pkts)                                                                                 \
-  X(kDuplicateRequest, duplicate_request)                                                                            \
-  X(kOutOfSequence, out_of_sequence) /* requests that came ahead of a gap */                                         \
-  X(kSentRnr, send_rnr_err)                                                                                          \
-  X(kReceivedRnr, rcvd_rnr_err)                                                                                      \
-  X(kPacketSeqErr, packet_seq_err) /* sequence-error NAKs received */                                                \
-  X(kSentSeqNak, sent_seq_nak)                                                                                       \
-  X(kLocalAckTimeout, local_ack_timeout_err)                                                                         \
-  X(kRetryExceeded, retry_exceeded_err)                                                                              \
-  X(kRnrRetryExceeded, retry_rnr_exceeded_err)                                                                       \
-  X(kRemoteAccessErrors, resp_remote_access_errors)                                                                  \
-  X(kRemoteInvalidRequests, resp_remote_invalid_requests)                                                            \
-  X(kFlushedCompletions, req_cqe_flush_error)                                                                        \
-  X(kUcMessagesDropped, uc_messages_dropped)                                                                         \
-  X(kCompletionsOverwritten, completions_overwritten) /* in queues that ignore overruns */                           \
-  X(kSends, rdma_sends) /* SENDs done: all of the message is acknowledged, or has left (UC, UD) */                   \
-  X(kReceives, rdma_recvs)                                                                                           \
-  X(kWriteRequests, rx_write_requests)                                                                               \
-  X(kReadRequests, rx_read_requests)                                                                                 \
-  X(kAtomicRequests, rx_atomic_requests)                                                                             \
-  X(kAtomicWriteRequests, rx_atomic_write_requests)                                                                  \
-  X(kFlushRequests, rx_flush_requests)                                                                               \
-  X(kAcksSent, acks_sent)                                                                                            \
-  X(kAcksPiggybacked, acks_piggybacked) /* of acks_sent: inside a data packet */                                     \
-  X(kAcksReceived, acks_received)                                                                                    \
-  X(kStalePiggybacks, stale_piggybacks) /* acknowledgements inside data packets that told nothing new */             \
-  X(kCapsSent, caps_sent)                                                                                            \
-  X(kCapsReceived, caps_received)                                                                                    \
-  X(kBitmapQps, bitmap_qps) /* queue pairs that have agreed on bitmap mode */                                        \
-  X(kGapsSeen, gaps_seen)                                                                                            \
-  X(kGapsClosed, gaps_closed)       /* by themselves: reordering, no loss */                                         \
-  X(kGapsRecovered, gaps_recovered) /* by a packet that was sent again */                                            \
-  X(kGapsPromotedDepth, gaps_promoted_depth)                                                                         \
-  X(kGapsPromotedAge, gaps_promoted_age)                                                                             \
-  X(kGapsPromotedStall, gaps_promoted_stall)                                                                         \
-  X(kGapsPromotedPath, gaps_promoted_path)                                                                           \
-  X(kGapsPromotedRequest, gaps_promoted_request) /* an operator said that they are lost */                           \
-  X(kCrossPathWaits, cross_path_waits)           /* closed by themselves, lost by a single path's limits */          \
-  X(kPathSilent, path_silent)                    /* times a path was set aside: nothing on it was acknowledged */    \
-  X(kPathProbed, path_probed)                    /* copies sent on paths that are set aside */                       \
-  X(kPathReturned, path_returned)                /* times such a path was taken into use again */                    \
-  X(kMisjudgementCorrections, misjudgement_corrections)                                                              \
-  X(kToleranceRaised, tolerance_raised) /* times that a late packet raised the limits of its queue pair */           \
-  X(kFfmSent, ffm_sent)                                                                                              \
-  X(kFfmReceived, ffm_received)                                                                                      \
-  X(kFfmSuppressed, ffm_suppressed)         /* gaps named in an FFM that needed no retransmission */                 \
-  X(kFfmDuplicates, ffm_duplicates)         /* FFMs seen before */                                                   \
-  X(kFfmStale, ffm_stale)                   /* FFMs older than the last 64 */                                        \
-  X(kFfmPacketsAcked, ffm_pkts_acked)       /* packets named by an FFM, not sent again: they had arrived */          \
-  X(kFfmPacketsPending, ffm_pkts_pending)   /* likewise: they were about to be sent again */                         \
-  X(kFfmPacketsRecent, ffm_pkts_recent)     /* likewise: they had been sent again just before */                     \
-  X(kFfmPacketsOutdated, ffm_pkts_outdated) /* likewise: sent again after an overtaken FFM left */                   \
-  X(kFfmPacketsUnsent, ffm_pkts_unsent)     /* likewise: they were never sent */                                     \
-  X(kFfmPacketsEdn, ffm_pkts_edn)           /* likewise: sent again for an EDN, of which the FFM cannot know */      \
-  X(kEdnReceived, edn_received)             /* explicit drop notifications from the network */                       \
-  X(kEdnStale, edn_stale)                   /* of these: name nothing that is outstanding */                         \
-  X(kEdnOff, edn_off)                       /* of these: not heeded, recovery.edn is off */                          \
-  X(kEdnResponses, edn_responses)           /* of these: about answers of which nothing is known any more */         \
-  X(kEdnAcks, edn_acks)                     /* of these: about acknowledgements and feedback; another leaves */      \
-  X(kEdnPacketsAcked, edn_pkts_acked)       /* packets named by an EDN, not sent again: they had arrived */          \
-  X(kEdnPacketsPending, edn_pkts_pending)   /* likewise: they were about to be sent again */                         \
-  X(kEdnPacketsRecent, edn_pkts_recent)     /* likewise: they had been sent again since, or just before */           \
-  X(kEdnPacketsUnsent, edn_pkts_unsent)     /* likewise: they were never sent */                                     \
-  X(kEdnPacketsGone, edn_pkts_gone)         /* likewise: answers whose memory may not be read any more */            \
-  X(kReplaysEdn, replays_edn)               /* answers asked for again, just sent again for an EDN */                \
-  X(kEdnPauses, edn_pauses)                 /* times that sending waited for a full queue to drain */                \
-  X(kEdnReductions, edn_reductions)         /* times that drops told by a switch lowered window or rate */           \
-  X(kRetransmittedEdn, retransmitted_by_edn)                                                                         \
-  X(kRetransmittedFfm, retransmitted_by_ffm)                                                                         \
-  X(kRetransmittedNak, retransmitted_by_nak)                                                                         \
-  X(kRetransmittedPath, retransmitted_by_path)      /* sent on a path that fell silent */                            \
-  X(kRetransmittedExpected, retransmitted_expected) /* missing at an acknowledgement's base */                       \
-  X(kRetransmittedWait, retransmitted_by_wait)      /* no acknowledgement after T + delta */                         \
-  X(kRetransmittedTimeout, retransmitted_by_timeout)                                                                 \
-  X(kRetransmittedProbe, retransmitted_by_probe)                                                                     \
-  X(kRetransmittedRequest, retransmitted_by_request) /* an operator asked for it */                                  \
-  X(kRetransmittedAck, retransmitted_by_ack)         /* holes that an acknowledgement showed */                      \
-  X(kRetransmitSingle, retransmit_single)            /* batches that sent one packet again */                        \
-  X(kRetransmitInterval, retransmit_interval)        /* batches that sent a run of neighbours again */               \
-  X(kRetransmitAggregated, retransmit_aggregated)    /* batches that sent several runs again */                      \
-  X(kRetransmitHeld, retransmit_held)                /* waited for more to leave with them */                        \
-  X(kResendWindowFull, resend_window_full)           /* batches cut short by recovery.resend_window */               \
-  X(kSendStalls, send_window_stalls)                 /* base stood still, later packets arrived */                   \
-  X(kReadsReissued, reads_reissued)                  /* READ requests for missing responses only */                  \
-  X(kReadsCopied, reads_copied)        /* READ requests sent once more with the next, for the last one lost */       \
-  X(kHeldForReceive, held_for_receive) /* found no receive, kept for one that is posted before the RNR NAK is due */ \
-  X(kHeldPackets, held_pkts)           /* came early, kept until their turn */                                       \
-  X(kPlacedEarly, placed_early)        /* came early, written to memory at once */                                   \
-  X(kRunsRefused, runs_refused)        /* early packets dropped, too many runs of G incomplete */                    \
-  X(kAckRangesSent, ack_ranges_sent)   /* runs told beyond the bits of an acknowledgement */                         \
-  X(kOperationsSent, operations_sent)  /* segments of large transfers that began to leave */                         \
-  X(kOperationsDone, operations_done)  /* of those, acknowledged whole */                                            \
-  X(kOperationsRegistered, operations_registered) /* as receiver: by their start */                                  \
-  X(kOperationsComplete, operations_complete)     /* all packets here */                                             \
-  X(kOperationDuplicates, operation_duplicates)   /* dropped because the mask did not change */                      \
-  X(kTransfersComplete, transfers_complete)       /* large transfers received, all operations of them */             \
-  X(kEscapedPackets, escaped_pkts)       /* came before the start of their operation, kept in the escape channel */  \
-  X(kEscapeReleased, escape_released)    /* of those, put in their place when it came */                             \
-  X(kEscapeExpired, escape_expired)      /* of those, dropped because it did not come in time: sent again */         \
-  X(kWriteEvents, write_events)          /* arrival events of WRITEs, told to who asked for them */                  \
-  X(kWriteEventsLost, write_events_lost) /* not told: too many that nobody asked for */                              \
-  X(kLocalQps, local_qps)   /* queue pairs that fetch data from their peers' memory, and they from ours */           \
-  X(kFetches, fetched_pkts) /* packets whose data was fetched from the peer's memory */                              \
-  X(kFetchedBytes, fetched_bytes)                                                                                    \
-  X(kFetchFaults, fetch_faults)   /* of memory that the peer cannot read itself: answered with an error */           \
-  X(kByReference, described_pkts) /* packets sent that say where their data is */                                    \
-  X(kMarkedPackets, np_ecn_marked_roce_packets) /* received with the congestion mark of ECN */                       \
-  X(kCnpSent, np_cnp_sent)                      /* congestion notification packets */                                \
-  X(kCnpHandled, rp_cnp_handled)                /* received, and the rate was reduced */                             \
-  X(kCnpIgnored, rp_cnp_ignored)                /* received where DCQCN is not the control */                        \
-  X(kPaceWaits, pace_waits)                     /* times that sending waited for its rate */                         \
-  X(kCreditStalls, credit_stalls)               /* times a queue pair waited for the receiver's credit */            \
-  X(kSocketOverflow, socket_overflow)           /* datagrams that found the socket's buffer full */                  \
-  X(kStrayPackets, stray_pkts)                  /* packets of another slot's queue pairs */                          \
-  X(kXdpReceived, xdp_rcvd_pkts)                /* packets that came by AF_XDP; the others by UDP */                 \
-  X(kXdpUnreadable, xdp_unreadable_pkts)        /* frames that came by it and are no RoCE packets */                 \
-  X(kSleeperTook, sleeper_took)                 /* messages taken by a program that they woke (io/shard/shard.h) */  \
-  X(kSleeperHelped, sleeper_helped)             /* times that it did not come, and the thread took them */           \
-  X(kSendBlocked, send_blocked)                 /* batches that the system could not take at once */                 \
-  X(kPeerUnreachable, peer_unreachable) /* ICMP errors of earlier packets, told when sending; nothing is lost */     \
-  X(kLinkStateInquiriesSent, link_state_inquiries_sent)                                                              \
-  X(kLinkStateInquiriesLimited, link_state_inquiries_limited)   /* too soon after the last */                        \
-  X(kLinkStateInquiriesReceived, link_state_inquiries_received) /* came all the way */                               \
-  X(kLinkStateFeedback, link_state_feedback_received)                                                                \
-  X(kLinkStateUnasked, link_state_feedback_unasked)   /* of these: answers no open inquiry */                        \
-  X(kLinkStateRepeated, link_state_feedback_repeated) /* of these: the hop had answered */                           \
-  X(kLinksCongested, links_congested)                 /* links that feedback showed congested */                     \
-  X(kLinkStateReports, link_state_reports)            /* answers handed to the controller */                         \
-  X(kLinkStateReportsLost, link_state_reports_lost)   /* likewise, but nobody took them */                           \
-  X(kControlPackets, controller_requests)             /* of the controller: to manage a destination */               \
-  X(kManagedAdded, managed_added)                     /* destinations put on the managed list */                     \
-  X(kManagedRaised, managed_raised)                   /* times that such a destination got more again */             \
-  X(kManagedReleased, managed_released)               /* times that one got all again and left the list */           \
-  X(kManagedFull, managed_full)                       /* not put there: too many */                                  \
-  X(kStoppedQueriesSent, stopped_queries_sent)        /* silent peers' hosts asked: is the process stopped? */       \
-  X(kStoppedReplies, stopped_replies)                 /* it is: the retry count waited */                            \
-  X(kStoppedRepliesIgnored, stopped_replies_ignored)  /* to no query that waits for one, or after too long */        \
-  X(kQpsCreated, qps_created)                                                                                        \
-  X(kQpsDestroyed, qps_destroyed)                                                                                    \
-  X(kQpsRefused, qps_refused)               /* queue pairs beyond recovery.qps_max or device_state_bytes_max */      \
-  X(kStallsBegun, stalls_begun)             /* nothing acknowledged for 100 ms and a timeout */                      \
-  X(kStallsEnded, stalls_ended)             /* as many as begun: no queue pair stands still */                       \
-  X(kEventsRecorded, events_recorded)       /* trace/journal.h */                                                    \
-  X(kEventsSuppressed, events_suppressed)   /* too many in a short time */                                           \
-  X(kEventsOverwritten, events_overwritten) /* before brdmad had read them */                                        \
+#define BRDMA_COUNTERS(X)                                                                                              \
+  X(kSentPackets, sent_pkts)                                                                                           \
+  X(kReceivedPackets, rcvd_pkts)                                                                                       \
+  X(kSentBytes, sent_bytes) /* UDP payload */                                                                          \
+  X(kReceivedBytes, rcvd_bytes)                                                                                        \
+  X(kSentDataPackets, sent_data_pkts) /* requests and responses that carry or request data, first time */              \
+  X(kAcceptedPackets, accepted_pkts)                                                                                   \
+  X(kDuplicateRequest, duplicate_request)                                                                              \
+  X(kOutOfSequence, out_of_sequence) /* requests received after a gap */                                               \
+  X(kSentRnr, send_rnr_err)                                                                                            \
+  X(kReceivedRnr, rcvd_rnr_err)                                                                                        \
+  X(kPacketSeqErr, packet_seq_err) /* sequence-error NAKs received */                                                  \
+  X(kSentSeqNak, sent_seq_nak)                                                                                         \
+  X(kLocalAckTimeout, local_ack_timeout_err)                                                                           \
+  X(kRetryExceeded, retry_exceeded_err)                                                                                \
+  X(kRnrRetryExceeded, retry_rnr_exceeded_err)                                                                         \
+  X(kRemoteAccessErrors, resp_remote_access_errors)                                                                    \
+  X(kRemoteInvalidRequests, resp_remote_invalid_requests)                                                              \
+  X(kFlushedCompletions, req_cqe_flush_error)                                                                          \
+  X(kUcMessagesDropped, uc_messages_dropped)                                                                           \
+  X(kCompletionsOverwritten, completions_overwritten) /* in queues that ignore overruns */                             \
+  X(kSends, rdma_sends) /* SENDs done: the whole message is acknowledged, or has left (UC, UD) */                      \
+  X(kReceives, rdma_recvs)                                                                                             \
+  X(kWriteRequests, rx_write_requests)                                                                                 \
+  X(kReadRequests, rx_read_requests)                                                                                   \
+  X(kAtomicRequests, rx_atomic_requests)                                                                               \
+  X(kAtomicWriteRequests, rx_atomic_write_requests)                                                                    \
+  X(kFlushRequests, rx_flush_requests)                                                                                 \
+  X(kAcksSent, acks_sent)                                                                                              \
+  X(kAcksPiggybacked, acks_piggybacked) /* of acks_sent: piggybacked on a data packet */                               \
+  X(kAcksReceived, acks_received)                                                                                      \
+  X(kStalePiggybacks, stale_piggybacks) /* piggybacked ACKs that acknowledged nothing new */                           \
+  X(kCapsSent, caps_sent)                                                                                              \
+  X(kCapsReceived, caps_received)                                                                                      \
+  X(kBitmapQps, bitmap_qps) /* queue pairs that have agreed on bitmap mode */                                          \
+  X(kGapsSeen, gaps_seen)                                                                                              \
+  X(kGapsClosed, gaps_closed)       /* by themselves: reordering, no loss */                                           \
+  X(kGapsRecovered, gaps_recovered) /* by a retransmitted packet */                                                    \
+  X(kGapsPromotedDepth, gaps_promoted_depth)                                                                           \
+  X(kGapsPromotedAge, gaps_promoted_age)                                                                               \
+  X(kGapsPromotedStall, gaps_promoted_stall)                                                                           \
+  X(kGapsPromotedPath, gaps_promoted_path)                                                                             \
+  X(kGapsPromotedRequest, gaps_promoted_request) /* an operator marked them as lost */                                 \
+  X(kCrossPathWaits, cross_path_waits)           /* closed by themselves, lost by a single path's limits */            \
+  X(kPathSilent, path_silent)                    /* times a path was set aside: nothing on it was acknowledged */      \
+  X(kPathProbed, path_probed)                    /* copies sent on paths that are set aside */                         \
+  X(kPathReturned, path_returned)                /* times such a path was used again */                                \
+  X(kMisjudgementCorrections, misjudgement_corrections)                                                                \
+  X(kToleranceRaised, tolerance_raised) /* times a late packet raised its queue pair's limits */                       \
+  X(kFfmSent, ffm_sent)                                                                                                \
+  X(kFfmReceived, ffm_received)                                                                                        \
+  X(kFfmSuppressed, ffm_suppressed)         /* gaps in an FFM that needed no retransmission */                         \
+  X(kFfmDuplicates, ffm_duplicates)         /* FFMs seen before */                                                     \
+  X(kFfmStale, ffm_stale)                   /* FFMs older than the last 64 */                                          \
+  X(kFfmPacketsAcked, ffm_pkts_acked)       /* packets named by an FFM, not retransmitted: had arrived */              \
+  X(kFfmPacketsPending, ffm_pkts_pending)   /* likewise: they were about to be sent again */                           \
+  X(kFfmPacketsRecent, ffm_pkts_recent)     /* likewise: retransmitted just before */                                  \
+  X(kFfmPacketsOutdated, ffm_pkts_outdated) /* likewise: retransmitted after an overtaken FFM left */                  \
+  X(kFfmPacketsUnsent, ffm_pkts_unsent)     /* likewise: they were never sent */                                       \
+  X(kFfmPacketsEdn, ffm_pkts_edn)           /* likewise: retransmitted for an EDN that the FFM cannot know */          \
+  X(kEdnReceived, edn_received)             /* explicit drop notifications from the network */                         \
+  X(kEdnStale, edn_stale)                   /* of these: name nothing outstanding */                                   \
+  X(kEdnOff, edn_off)                       /* of these: ignored, recovery.edn is off */                               \
+  X(kEdnResponses, edn_responses)           /* of these: about responses that are no longer known */                   \
+  X(kEdnAcks, edn_acks)                     /* of these: about acknowledgements and feedback; another leaves */        \
+  X(kEdnPacketsAcked, edn_pkts_acked)       /* packets named by an EDN, not retransmitted: had arrived */              \
+  X(kEdnPacketsPending, edn_pkts_pending)   /* likewise: they were about to be sent again */                           \
+  X(kEdnPacketsRecent, edn_pkts_recent)     /* likewise: retransmitted since, or just before */                        \
+  X(kEdnPacketsUnsent, edn_pkts_unsent)     /* likewise: they were never sent */                                       \
+  X(kEdnPacketsGone, edn_pkts_gone)         /* likewise: responses whose memory may no longer be read */               \
+  X(kReplaysEdn, replays_edn)               /* responses requested again, just retransmitted for an EDN */             \
+  X(kEdnPauses, edn_pauses)                 /* times sending waited for a full queue to drain */                       \
+  X(kEdnReductions, edn_reductions)         /* times drops reported by a switch lowered window or rate */              \
+  X(kRetransmittedEdn, retransmitted_by_edn)                                                                           \
+  X(kRetransmittedFfm, retransmitted_by_ffm)                                                                           \
+  X(kRetransmittedNak, retransmitted_by_nak)                                                                           \
+  X(kRetransmittedPath, retransmitted_by_path)      /* sent on a path that fell silent */                              \
+  X(kRetransmittedExpected, retransmitted_expected) /* missing at an acknowledgement's base */                         \
+  X(kRetransmittedWait, retransmitted_by_wait)      /* no acknowledgement after T + delta */                           \
+  X(kRetransmittedTimeout, retransmitted_by_timeout)                                                                   \
+  X(kRetransmittedProbe, retransmitted_by_probe)                                                                       \
+  X(kRetransmittedRequest, retransmitted_by_request) /* an operator requested it */                                    \
+  X(kRetransmittedAck, retransmitted_by_ack)         /* holes that an acknowledgement reported */                      \
+  X(kRetransmitSingle, retransmit_single)            /* batches with one retransmitted packet */                       \
+  X(kRetransmitInterval, retransmit_interval)        /* batches with a run of consecutive ones */                      \
+  X(kRetransmitAggregated, retransmit_aggregated)    /* batches with several runs */                                   \
+  X(kRetransmitHeld, retransmit_held)                /* waited to leave with others */                                 \
+  X(kResendWindowFull, resend_window_full)           /* batches cut short by recovery.resend_window */                 \
+  X(kSendStalls, send_window_stalls)                 /* base stood still, later packets arrived */                     \
+  X(kReadsReissued, reads_reissued)                  /* READ requests for missing responses only */                    \
+  X(kReadsCopied, reads_copied)        /* READ requests sent again with the next one, in case the last was lost */     \
+  X(kHeldForReceive, held_for_receive) /* no receive posted; kept until the RNR NAK is due */                          \
+  X(kHeldPackets, held_pkts)           /* out of order, held until their turn */                                       \
+  X(kPlacedEarly, placed_early)        /* out of order, written to memory at once */                                   \
+  X(kRunsRefused, runs_refused)        /* early packets dropped, too many runs of G incomplete */                      \
+  X(kAckRangesSent, ack_ranges_sent)   /* SACK ranges beyond an acknowledgement's bits */                              \
+  X(kOperationsSent, operations_sent)  /* segments of large transfers that began to leave */                           \
+  X(kOperationsDone, operations_done)  /* of those, fully acknowledged */                                              \
+  X(kOperationsRegistered, operations_registered) /* as receiver: by their start */                                    \
+  X(kOperationsComplete, operations_complete)     /* all packets here */                                               \
+  X(kOperationDuplicates, operation_duplicates)   /* dropped because the mask did not change */                        \
+  X(kTransfersComplete, transfers_complete)       /* large transfers received, with all operations */                  \
+  X(kEscapedPackets, escaped_pkts)       /* before the start of their operation, kept in the escape channel */         \
+  X(kEscapeReleased, escape_released)    /* of those, placed when the start came */                                    \
+  X(kEscapeExpired, escape_expired)      /* of those, dropped because the start came too late: sent again */           \
+  X(kWriteEvents, write_events)          /* arrival events of WRITEs, delivered to watchers */                         \
+  X(kWriteEventsLost, write_events_lost) /* lost: too many that nobody fetched */                                      \
+  X(kLocalQps, local_qps)                /* queue pairs with local transfer by reference, both ways */                 \
+  X(kFetches, fetched_pkts)              /* packets whose data was fetched from the peer's memory */                   \
+  X(kFetchedBytes, fetched_bytes)                                                                                      \
+  X(kFetchFaults, fetch_faults)                 /* of memory that the peer itself cannot read: answered by an error */ \
+  X(kByReference, described_pkts)               /* packets sent with a descriptor in place of data */                  \
+  X(kMarkedPackets, np_ecn_marked_roce_packets) /* received with the congestion mark of ECN */                         \
+  X(kCnpSent, np_cnp_sent)                      /* congestion notification packets */                                  \
+  X(kCnpHandled, rp_cnp_handled)                /* received, and the rate was reduced */                               \
+  X(kCnpIgnored, rp_cnp_ignored)                /* received without DCQCN */                                           \
+  X(kPaceWaits, pace_waits)                     /* times sending waited for its rate */                                \
+  X(kCreditStalls, credit_stalls)               /* times a queue pair waited for the receiver's credit */              \
+  X(kSocketOverflow, socket_overflow)           /* datagrams that found the socket's buffer full */                    \
+  X(kStrayPackets, stray_pkts)                  /* packets of another slot's queue pairs */                            \
+  X(kXdpReceived, xdp_rcvd_pkts)                /* packets received by AF_XDP; the others by UDP */                    \
+  X(kXdpUnreadable, xdp_unreadable_pkts)        /* frames received by it that are no RoCE packets */                   \
+  X(kSleeperTook, sleeper_took)                 /* messages taken by a program they woke (io/shard/shard.h) */         \
+  X(kSleeperHelped, sleeper_helped)             /* times the thread took them instead */                               \
+  X(kSendBlocked, send_blocked)                 /* batches that the system did not take at once */                     \
+  X(kPeerUnreachable, peer_unreachable)         /* ICMP errors of earlier packets, reported when sending; no loss */   \
+  X(kLinkStateInquiriesSent, link_state_inquiries_sent)                                                                \
+  X(kLinkStateInquiriesLimited, link_state_inquiries_limited)   /* too soon after the last */                          \
+  X(kLinkStateInquiriesReceived, link_state_inquiries_received) /* inquiries that reached this host */                 \
+  X(kLinkStateFeedback, link_state_feedback_received)                                                                  \
+  X(kLinkStateUnasked, link_state_feedback_unasked)   /* of these: answers no open inquiry */                          \
+  X(kLinkStateRepeated, link_state_feedback_repeated) /* of these: the hop had answered */                             \
+  X(kLinksCongested, links_congested)                 /* links congested by feedback */                                \
+  X(kLinkStateReports, link_state_reports)            /* answers handed to the controller */                           \
+  X(kLinkStateReportsLost, link_state_reports_lost)   /* likewise, but not fetched */                                  \
+  X(kControlPackets, controller_requests)             /* of the controller: to manage a destination */                 \
+  X(kManagedAdded, managed_added)                     /* destinations put on the managed list */                       \
+  X(kManagedRaised, managed_raised)                   /* times such a destination's rate was raised */                 \
+  X(kManagedReleased, managed_released)               /* times one got its full rate and left the list */              \
+  X(kManagedFull, managed_full)                       /* not put there: too many */                                    \
+  X(kStoppedQueriesSent, stopped_queries_sent)        /* queries to silent peers' hosts: is the process stopped? */    \
+  X(kStoppedReplies, stopped_replies)                 /* it is: the retry count waited */                              \
+  X(kStoppedRepliesIgnored, stopped_replies_ignored)  /* no query open, or too late */                                 \
+  X(kQpsCreated, qps_created)                                                                                          \
+  X(kQpsDestroyed, qps_destroyed)                                                                                      \
+  X(kQpsRefused, qps_refused)               /* queue pairs beyond recovery.qps_max or device_state_bytes_max */        \
+  X(kStallsBegun, stalls_begun)             /* nothing acknowledged for 100 ms and a timeout */                        \
+  X(kStallsEnded, stalls_ended)             /* as many as begun: no queue pair stands still */                         \
+  X(kEventsRecorded, events_recorded)       /* trace/journal.h */                                                      \
+  X(kEventsSuppressed, events_suppressed)   /* too many in a short time */                                             \
+  X(kEventsOverwritten, events_overwritten) /* before brdmad had read them */                                          \
   X(kSendFailed, send_failed_pkts)          /* packets that the system refused: no route, too long, ... */
 
 enum class Counter : std::uint8_t {
@@ -191,7 +191,7 @@ struct Statistics {
   [[nodiscard]] std::uint64_t get(DropReason reason) const { return read(drops[static_cast<std::size_t>(reason)]); }
 
  private:
-  // Plain moves on the machine, but the compiler and ThreadSanitizer know that others read meanwhile.
+  // Plain moves on the machine; for the compiler and ThreadSanitizer, accesses that others may read concurrently.
   static void bump(std::uint64_t& word, std::uint64_t n) {
     __atomic_store_n(&word, __atomic_load_n(&word, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
   }

@@ -1,5 +1,5 @@
-// trace/drop_reason.h - why a packet was not used. Each has a counter; accepted plus all drops equals received.
-// One list: the enum, the names of the counters and the tests that reach each reason are made from it.
+// trace/drop_reason.h - reasons for dropping a packet. Each has a counter; accepted plus all drops equals received. One
+// list: the enum, the counters' names and the tests that reach each reason are made from it.
 #pragma once
 
 #include <cstddef>
@@ -9,35 +9,35 @@
 namespace brdma {
 
 // X(enumerator, counter name)
-#define BRDMA_DROP_REASONS(X)                                                                           \
-  X(kTruncated, drop_truncated)                 /* shorter than the headers its opcode needs */         \
-  X(kBadVersion, drop_bad_version)              /* BTH transport version or BXTH version not ours */    \
-  X(kBadIcrc, drop_bad_icrc)                    /* ICRC does not match */                               \
-  X(kBadPkey, drop_bad_pkey)                    /* P_Key is not the default partition's */              \
-  X(kUnknownOpcode, drop_unknown_opcode)        /* no such opcode, or not this transport's */           \
-  X(kUnknownQp, drop_unknown_qp)                /* no queue pair of that number */                      \
-  X(kWrongPeer, drop_wrong_peer)                /* source address is not the queue pair's peer */       \
-  X(kBadToken, drop_bad_token)                  /* bitmap mode: not the token that we stated in CAPS */ \
-  X(kStandardRefused, drop_standard_refused)    /* a standard packet, where bitmap mode is agreed */    \
-  X(kQpState, drop_qp_state)                    /* queue pair not in a state that receives */           \
-  X(kBadLength, drop_bad_length)                /* payload does not fit opcode, pad or path MTU */      \
-  X(kOutOfWindow, drop_out_of_window)           /* PSN neither in the window nor a recent duplicate */  \
-  X(kDuplicate, drop_duplicate)                 /* PSN received already */                              \
-  X(kOutOfOrder, drop_out_of_order)             /* go-back-N responder: PSN ahead of the expected */    \
-  X(kHoldFull, drop_hold_full)                  /* early packet, and no room to hold it */              \
-  X(kEscapeFull, drop_escape_full)              /* before its operation's start, escape channel full */ \
-  X(kStateFull, drop_state_full)                /* early packet, and no room for records of it */       \
-  X(kEarlyNoReceive, drop_early_no_receive)     /* early SEND, and its receive is not posted yet */     \
-  X(kEarlyInvalid, drop_early_invalid)          /* early packet with a fault: judged when in order */   \
-  X(kReceiverNotReady, drop_receiver_not_ready) /* no receive posted: answered with RNR NAK */          \
-  X(kAfterError, drop_after_error)              /* follows a packet that was answered by a NAK */       \
-  X(kStaleResponse, drop_stale_response)        /* answers nothing that is outstanding */               \
-  X(kBadQkey, drop_bad_qkey)                    /* UD: Q_Key is not the queue pair's */                 \
-  X(kNoReceive, drop_no_receive)                /* UD, UC: no receive posted */                         \
-  X(kBrokenMessage, drop_broken_message)        /* UC: part of a message that lacks a packet */         \
-  X(kBadControl, drop_bad_control)              /* control packet with impossible contents */           \
-  X(kBadDescription, drop_bad_description)      /* of data in memory: impossible, or not agreed on */   \
-  X(kFetchFailed, drop_fetch_failed)            /* its data is in memory that is not there any more */  \
+#define BRDMA_DROP_REASONS(X)                                                                             \
+  X(kTruncated, drop_truncated)                 /* shorter than the headers its opcode needs */           \
+  X(kBadVersion, drop_bad_version)              /* BTH transport version or BXTH version not ours */      \
+  X(kBadIcrc, drop_bad_icrc)                    /* ICRC does not match */                                 \
+  X(kBadPkey, drop_bad_pkey)                    /* P_Key is not the default partition's */                \
+  X(kUnknownOpcode, drop_unknown_opcode)        /* no such opcode, or not this transport's */             \
+  X(kUnknownQp, drop_unknown_qp)                /* no queue pair of that number */                        \
+  X(kWrongPeer, drop_wrong_peer)                /* source address is not the queue pair's peer */         \
+  X(kBadToken, drop_bad_token)                  /* bitmap mode: not the token that we stated in CAPS */   \
+  X(kStandardRefused, drop_standard_refused)    /* a standard packet, where bitmap mode is agreed */      \
+  X(kQpState, drop_qp_state)                    /* queue pair not in a state that receives */             \
+  X(kBadLength, drop_bad_length)                /* payload does not fit opcode, pad or path MTU */        \
+  X(kOutOfWindow, drop_out_of_window)           /* PSN neither in the window nor a recent duplicate */    \
+  X(kDuplicate, drop_duplicate)                 /* PSN received already */                                \
+  X(kOutOfOrder, drop_out_of_order)             /* go-back-N responder: PSN ahead of the expected */      \
+  X(kHoldFull, drop_hold_full)                  /* early packet, and no room to hold it */                \
+  X(kEscapeFull, drop_escape_full)              /* before its operation's start, escape channel full */   \
+  X(kStateFull, drop_state_full)                /* early packet, and no room for records of it */         \
+  X(kEarlyNoReceive, drop_early_no_receive)     /* early SEND, and its receive is not posted yet */       \
+  X(kEarlyInvalid, drop_early_invalid)          /* early packet with a fault: judged when in order */     \
+  X(kReceiverNotReady, drop_receiver_not_ready) /* no receive posted: answered with RNR NAK */            \
+  X(kAfterError, drop_after_error)              /* follows a packet that was answered by a NAK */         \
+  X(kStaleResponse, drop_stale_response)        /* matches nothing outstanding */                         \
+  X(kBadQkey, drop_bad_qkey)                    /* UD: Q_Key is not the queue pair's */                   \
+  X(kNoReceive, drop_no_receive)                /* UD, UC: no receive posted */                           \
+  X(kBrokenMessage, drop_broken_message)        /* UC: part of a message that lacks a packet */           \
+  X(kBadControl, drop_bad_control)              /* control packet with impossible contents */             \
+  X(kBadDescription, drop_bad_description)      /* descriptor of local data: impossible, or not agreed */ \
+  X(kFetchFailed, drop_fetch_failed)            /* the referenced memory no longer exists */              \
   X(kFault, drop_fault)                         /* our memory could not be read or written */
 
 enum class DropReason : std::uint8_t {

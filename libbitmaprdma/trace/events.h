@@ -1,4 +1,4 @@
-// trace/events.h - what happened, past tense, typed, no text inside. The one text form is made in trace/text.cc.
+// trace/events.h - typed events, named in the past tense, without text. Their only text form is made in trace/text.cc.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace brdma::trace {
 
-// The five entry states of spec 1 by value, so that trace stands below bitmap.
+// The five entry states of spec 1 by value: trace must not depend on bitmap.
 enum class Entry : std::uint8_t { kSentUnacked, kSuspectedLost, kRetransmitPending, kRetransmittedUnacked, kAcked };
 
 struct PacketSent {
@@ -75,7 +75,7 @@ struct TimeoutFired {
   bool probe;
   Psn base;
 };
-// The send window has not moved for long, though packets up to `arrived_end` have arrived.
+// The send window's base has not moved for long, though packets up to `arrived_end` have arrived.
 struct SendStalled {
   Psn base;
   Psn arrived_end;
@@ -108,7 +108,7 @@ using Event = std::variant<PacketSent, PacketReceived, PacketDropped, GapSeen, G
                            FfmReceived, EntryMoved, AckSent, AckReceived, BitmapModeAgreed, TimeoutFired, SendStalled,
                            CompletionMade, QpStateChanged, OperationRegistered, OperationCompleted, PathDown, PathUp>;
 
-// Given from outside; null = off. One call per event, on the engine's thread.
+// Set from outside; null = off. One call per event, on the engine's thread.
 class Sink {
  public:
   virtual ~Sink() = default;

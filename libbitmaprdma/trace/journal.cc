@@ -18,7 +18,7 @@ T get(const T& from) {
 
 }  // namespace
 
-// Never so many that, until the daemon looks again, they could take the place of rare ones.
+// Limits a rate so that, until the daemon reads again, its events cannot overwrite rare ones.
 bool Journal::admits(EventRate rate, Instant when) {
   if (rate == EventRate::kRare) return true;
   if (get(ring_.head) - get(ring_.read) >= EventRing::kRecords / 2) return false;

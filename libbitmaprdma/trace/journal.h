@@ -1,12 +1,11 @@
-// trace/journal.h - rare events with their times, in a ring of memory that the daemon reads (brdma event): what an
-// operator wants to know of afterwards. Unlike a Sink it is always on, so nothing that happens a packet belongs here.
-// Kinds that come with losses are limited to kWithLossesMax in kLimitPeriod, those that come with the load to
-// kWithLoadMax, and both to the half of the ring that the daemon has read, so that they never take the place of rare
-// ones; those beyond are counted (events_suppressed), and so are those that took the place of one that nobody had read
-// (events_overwritten).
+// trace/journal.h - rare events with their times, in a ring of memory that the daemon reads (brdma event), for
+// operators to look up afterwards. Unlike a Sink it is always on: do not record events of single packets here. Kinds
+// that come with losses are limited to kWithLossesMax in kLimitPeriod, and those that come with the load to
+// kWithLoadMax. Both are limited to the half of the ring that the daemon has read, so they never overwrite rare ones.
+// Events beyond are counted (events_suppressed), and so are overwritten unread ones (events_overwritten).
 //
-// One writer, the engine's thread. Readers copy and look again: each record carries its number, which is 0 while it is
-// being written. `read`: how far the daemon has read, written by it.
+// One writer, the engine's thread. Readers copy and check again: each record carries its number, which is 0 during a
+// write. `read`: number of the last record that the daemon has read, written by it.
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@
 
 namespace brdma::trace {
 
-// How often a kind comes. What comes with losses, or with each change of the load, is limited.
+// Frequency of a kind. Kinds that come with losses, or with each change of the load, are limited.
 enum class EventRate : std::uint8_t { kRare, kWithLosses, kWithLoad };
 
 // X(enumerator, name, names of its values, "" for none; how often)
@@ -64,15 +63,15 @@ inline constexpr EventTypeInfo kEventTypes[] = {
 };
 inline constexpr std::size_t kEventTypeCount = sizeof(kEventTypes) / sizeof(kEventTypes[0]);
 
-// Of kLimitReached.
+// Value of kLimitReached.
 enum class Limit : std::uint64_t { kQueuePairs, kDeviceState };
-// Of kWindowGrown and kWindowShrunk.
+// Value of kWindowGrown and kWindowShrunk.
 enum class WindowSide : std::uint64_t { kSend, kReceive };
 
 struct EventRecord {
   std::uint64_t number = 0;  // from 1 on; 0: being written
   std::int64_t when_ns = 0;  // of the engine's clock
-  std::uint32_t qpn = 0;     // 0: of no queue pair
+  std::uint32_t qpn = 0;     // 0: no queue pair
   EventType type{};
   std::array<std::uint64_t, 3> values{};
 };
@@ -89,7 +88,7 @@ class Journal {
   static constexpr unsigned kWithLossesMax = 64, kWithLoadMax = 2;
   static constexpr Duration kLimitPeriod = 100_ms;
 
-  // Both outlive it. The ring may be one that somebody reads.
+  // Both outlive it. Another process may read the ring.
   Journal(EventRing& ring, Statistics& statistics) : ring_(ring), statistics_(statistics) {}
   void record(Instant when, std::uint32_t qpn, EventType type, std::array<std::uint64_t, 3> values);
 
@@ -102,8 +101,8 @@ class Journal {
   unsigned losses_in_period_ = 0, load_in_period_ = 0;
 };
 
-// Copies the records behind number `read` and moves it on. Answers how many are missing: overwritten before they were
-// read. The ring may be another process's, and say anything.
+// Copies the records after number `read` and advances it. Returns the number of missing ones: overwritten before they
+// were read. The ring may be another process's, with any contents.
 std::uint64_t read_events(const EventRing& ring, std::uint64_t& read, std::vector<EventRecord>& out);
 
 }  // namespace brdma::trace

@@ -1,7 +1,7 @@
-// trace/qp_counters.h - the small set of counts that each queue pair keeps of its own, beside those of its context.
-// Several counters of the context may add up to one of a queue pair. A new one is a line here and nothing else: whoever
-// counts the context's counter inside a queue pair's function (qp/state/environment.h) counts this one too.
-// Counters that the engine counts before it knows whose packet it is (rcvd_pkts) do not belong here.
+// trace/qp_counters.h - the small set of counters of each queue pair, beside those of its context. Several counters of
+// the context may add up to one of a queue pair. A new one needs only a line here: code that counts a context's counter
+// inside a queue pair's function (qp/state/environment.h) counts this one too. Counters of packets whose queue pair is
+// not yet known (rcvd_pkts) do not belong here.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ inline constexpr std::string_view kQpCounterNames[] = {
 };
 inline constexpr std::size_t kQpCounterCount = sizeof(kQpCounterNames) / sizeof(kQpCounterNames[0]);
 
-// Which count of a queue pair the context's counter adds to. Folds away where the counter is a constant.
+// The queue pair's counter that the context's counter adds to. Folds away where the counter is a constant.
 [[nodiscard]] constexpr QpCounter qp_counter(Counter counter) {
   switch (counter) {
     case Counter::kSentPackets:

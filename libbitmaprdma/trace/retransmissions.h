@@ -1,4 +1,4 @@
-// trace/retransmissions.h - packets that were sent again, for whatever reason: each has a counter of its own.
+// trace/retransmissions.h - retransmitted packets, for all reasons: each has its own counter.
 #pragma once
 
 #include <array>

@@ -65,7 +65,7 @@ std::string opcode(std::uint8_t value) {
   }
 }
 
-// " name=value" pieces behind the event's name.
+// " name=value" pieces after the event's name.
 class Line {
  public:
   explicit Line(std::string_view name) : text_(name) {}

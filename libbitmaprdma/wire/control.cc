@@ -17,7 +17,7 @@ constexpr std::uint8_t kFlagLocalFetches = 1, kFlagLocalConfirmed = 2;  // CAPS,
 constexpr std::uint8_t kFlagResponses = kAckResponses;                  // FFM has it too
 constexpr std::uint32_t kPsnsMax = 0x80'0000;  // half the circle: beyond, before and after are one
 
-// No bit may be set where `base` itself lies, behind `highest`, or in what rounds bit_count up to words.
+// No bit may be set for `base` itself, after `highest`, or in the padding of bit_count to words.
 bool bits_possible(const BitmapAck& ack) {
   const std::int32_t beyond = distance(ack.highest, ack.base);  // -1: nothing lies beyond the base
   if (beyond < -1) return false;
@@ -32,7 +32,7 @@ bool bits_possible(const BitmapAck& ack) {
   return true;
 }
 
-// A gap lies in the window, and something was received behind it.
+// A gap is inside the window, and something was received after it.
 bool gap_possible(const FfmGap& gap, Psn base, Psn highest) {
   if (gap.length == 0 || gap.length >= kPsnsMax) return false;
   const std::int32_t until_highest = distance(highest, gap.start);
@@ -40,7 +40,7 @@ bool gap_possible(const FfmGap& gap, Psn base, Psn highest) {
          gap.length <= static_cast<std::uint32_t>(until_highest);
 }
 
-// Behind the bits, and up to the highest.
+// After the bits, and up to the highest PSN.
 bool range_possible(const AckRange& range, const BitmapAck& ack) {
   if (distance(range.start, ack.base) < static_cast<std::int32_t>(ack.bit_count) || range.length == 0) return false;
   const std::int32_t until_highest = distance(ack.highest, range.start) + 1;
@@ -50,7 +50,7 @@ bool range_possible(const AckRange& range, const BitmapAck& ack) {
 }  // namespace
 
 std::optional<Caps> parse_caps(ConstBytes body) {
-  if (body.size() < kCapsFirstSize) return std::nullopt;  // longer: a later version's, whose beginning is the same
+  if (body.size() < kCapsFirstSize) return std::nullopt;  // a longer body: of a later version, with the same beginning
   const std::byte* p = body.data();
   Caps caps;
   caps.reply = (load_u8(p) & kFlagReply) != 0;
@@ -69,7 +69,7 @@ std::optional<Caps> parse_caps(ConstBytes body) {
     caps.token = load_be64(p + 32);
     caps.echo = load_be64(p + 40);
   } else {
-    caps.capabilities &= ~kCapabilityLocal;  // bitmap mode will not be agreed on, nor anything else
+    caps.capabilities &= ~kCapabilityLocal;  // neither bitmap mode nor anything else will be agreed on
   }
   if ((caps.capabilities & kCapabilityLocal) != 0) {
     if (body.size() < kCapsSize + kCapsLocalSize) return std::nullopt;

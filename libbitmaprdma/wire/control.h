@@ -1,5 +1,5 @@
 // wire/control.h - bitmap mode's control packets: BTH (opcode 0xE0..), a body, ICRC. Layouts: docs/wire.md#control.
-// All carry the sender's QPN, so that both directions of a connection can be tied together by who only looks on.
+// All carry the sender's QPN: an observer can match the two directions of a connection.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ struct Caps {
                                    // 7: data may be fetched from memory; `local` follows
   std::uint8_t version_min = kBitmapVersion, version_max = kBitmapVersion;
   std::uint8_t path_mtu_code = 3;    // enum ibv_mtu; differing sides stay in standard mode
-  std::uint8_t paths = 1;            // that it tells apart when it receives
+  std::uint8_t paths = 1;            // number of paths that its receiver distinguishes
   std::uint32_t window_packets = 0;  // the receive window
   std::uint32_t credit_packets = 0, credit_bytes = 0;
-  std::uint8_t sending_paths = 0;  // that it sends on; 0: not said
+  std::uint8_t sending_paths = 0;  // number of paths that it sends on; 0: not stated
   // From version 2: the token that the sender expects in each packet, and the receiver's token as the sender knows it
   // (0: none). A peer that returns our token has read our packets.
   std::uint64_t token = 0, echo = 0;
-  // With kCapabilityLocal, to and from addresses of the same host: who the sender is, and what stands between the two.
+  // With kCapabilityLocal, between addresses of one host: the sender's process, and the state of local transfer.
   LocalClaim local;
   bool local_fetches = false;    // the sender can read the receiver's memory
   bool local_confirmed = false;  // the sender knows that the receiver can read its memory
@@ -40,7 +40,7 @@ inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, 
                                kCapabilityRanges = 8, kCapabilityReadCopies = 16, kCapabilityLinkState = 32,
                                kCapabilityWaited = 64, kCapabilityLocal = 128;
 inline constexpr std::size_t kCapsSize = 48, kCapsLocalSize = 40;
-inline constexpr std::size_t kCapsFirstSize = 32;  // of who speaks the first version only: no tokens
+inline constexpr std::size_t kCapsFirstSize = 32;  // of a sender that has only the first version: no tokens
 
 // PSNs that have arrived beyond the bits of a BitmapAck.
 struct AckRange {
@@ -51,44 +51,44 @@ struct AckRange {
 
 // Bitmap acknowledgement (0xE1). BTH.psn is `base`: all before it has arrived. Body 52 bytes + bitmap + ranges.
 struct BitmapAck {
-  bool piggybacked = false;  // came inside a data packet; nothing on the wire
+  bool piggybacked = false;  // carried by a data packet; nothing on the wire
   bool responses = false;    // acknowledges READ responses (sent by the requester of the READ), else requests
   std::uint32_t source_qpn = 0;
   std::uint64_t token = 0;               // as Bxth's
   std::uint8_t path = 0;                 // of the packet whose timestamp is echoed
   std::uint32_t msn = 0;                 // 24 bits: messages completed by the responder
-  std::uint8_t syndrome = kSyndromeAck;  // as in AETH: a NAK or RNR NAK speaks of `base`
+  std::uint8_t syndrome = kSyndromeAck;  // as in AETH: a NAK or RNR NAK refers to `base`
   Psn base;
   Psn highest;                       // highest PSN received (base - 1 where nothing lies beyond)
-  std::uint32_t credit_packets = 0;  // the sender may have so many packets ...
-  std::uint32_t credit_bytes = 0;    // ... and so many payload bytes in flight
-  // Of the packets behind the base, so many have been judged: what is missing of them counts as lost. An FFM said so
-  // before, and may have been lost itself.
+  std::uint32_t credit_packets = 0;  // the sender may have this many packets ...
+  std::uint32_t credit_bytes = 0;    // ... and this many payload bytes in flight
+  // Number of packets after the base that are judged: those missing among them count as lost. An FFM has reported them,
+  // and may have been lost itself.
   std::uint16_t judged = 0;
   bool echo_valid = false;
   std::uint64_t ts_echo = 0;  // timestamp of the packet that caused this, 48 bits
-  std::uint64_t tr = 0;       // when it arrived, receiver's clock (a switch may add to it: spec 2)
-  std::uint32_t made = 0;     // when this packet was made, the low 32 bits of the same clock
-  // How long the echoed packet had lain in the receiver's host when it was taken up, which is not in held(); on the
-  // wire where it is more than 256 ns, and to a peer that has kCapabilityWaited.
+  std::uint64_t tr = 0;       // its arrival, receiver's clock (a switch may add to it: spec 2)
+  std::uint32_t made = 0;     // time of making this packet, the low 32 bits of the same clock
+  // Time that the echoed packet waited in the receiver's host before it was read; not part of held(). On the wire if
+  // more than 256 ns and the peer has kCapabilityWaited.
   Duration waited{};
   std::uint16_t bit_count = 0;         // bit i: PSN base + i has arrived (bit 0 is never set)
-  bool operations_valid = false;       // the next two say something
+  bool operations_valid = false;       // the next two are valid
   std::uint8_t operations_next = 0;    // all operations before this one are complete ...
-  std::uint8_t operations_beyond = 0;  // ... and of the eight after it those whose bits are set, lowest number first
+  std::uint8_t operations_beyond = 0;  // ... and, of the eight after it, those whose bits are set, lowest number first
   ConstBytes bits;                     // ceil(bit_count / 32) big-endian words, lowest PSN in the most significant bit
-  std::uint16_t range_count = 0;       // to a peer that has kCapabilityRanges; the size of the body says how many
+  std::uint16_t range_count = 0;       // to a peer that has kCapabilityRanges; the size of the body gives the count
   ConstBytes ranges;                   // range_count * 8 bytes; range(i) decodes
   [[nodiscard]] AckRange range(std::size_t i) const;
-  // How long the receiver had the packet that is echoed before it made this one, so that the round trip is
-  // now - echo - held(). What a switch has added to Tr makes it shorter, below zero even, and the round trip longer.
+  // Time from the arrival of the echoed packet to the making of this one: the round trip is now - echo - held(). A
+  // switch's addition to Tr makes it shorter, below zero even, and the round trip longer.
   [[nodiscard]] Duration held() const { return held_between(tr, made); }
 };
-inline constexpr std::size_t kBitmapAckSize = 52, kAckWaitedSize = 4;  // the latter where it says something
+inline constexpr std::size_t kBitmapAckSize = 52, kAckWaitedSize = 4;  // the latter only where it is valid
 inline constexpr std::uint16_t kAckBitsMax = 4096;
 inline constexpr std::size_t kAckRangeSize = 8;
 inline constexpr std::uint16_t kAckRangesMax = 64;
-// The same said by an acknowledgement that came inside a data packet.
+// The equivalent of a piggybacked ACK.
 [[nodiscard]] inline BitmapAck bitmap_ack_of(const Bxth& bxth, const Piggyback& piggyback) {
   BitmapAck ack;
   ack.piggybacked = true;
@@ -107,8 +107,8 @@ inline constexpr std::uint16_t kAckRangesMax = 64;
   ack.waited = piggyback.waited;
   return ack;
 }
-// What a BitmapAck begins with, up to its bits: read and written for each of many queue pairs that are used in turn, so
-// where it is called, without a detour through memory.
+// The fixed start of a BitmapAck, up to its bits. Inline: it is read and written for many queue pairs in turn, without
+// a detour through memory.
 inline constexpr std::uint8_t kAckResponses = 1, kAckEchoValid = 2, kAckOperations = 4, kAckWaited = 8;  // flags
 namespace internal {
 inline std::uint32_t first_word(std::uint8_t flags, std::uint32_t source_qpn, std::uint8_t version = kBitmapVersion) {
@@ -126,7 +126,7 @@ inline std::uint32_t byte_and_24(std::uint8_t high, std::uint32_t low) {
 [[nodiscard]] inline Duration parse_ack_waited(const std::byte* body) {
   return waited_of(load_be32(body + kBitmapAckSize) & 0xFF'FFFF);
 }
-// The first kBitmapAckSize bytes; judges nothing.
+// The first kBitmapAckSize bytes, without checks.
 [[nodiscard]] inline BitmapAck parse_bitmap_ack_start(const std::byte* body, Psn bth_psn) {
   const std::uint8_t flags = load_u8(body);
   BitmapAck ack;
@@ -154,7 +154,7 @@ inline std::uint32_t byte_and_24(std::uint8_t high, std::uint32_t low) {
 [[nodiscard]] inline std::size_t bitmap_ack_start_size(const BitmapAck& ack) {
   return kBitmapAckSize + (waited_units(ack.waited) != 0 ? kAckWaitedSize : 0);
 }
-// Answers its size.
+// Returns its size.
 inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
   const std::uint32_t waited = waited_units(ack.waited);
   const auto flags =
@@ -176,9 +176,9 @@ inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
   store_be32(out + kBitmapAckSize, waited);
   return kBitmapAckSize + kAckWaitedSize;
 }
-// A whole UDP payload with a BitmapAck as it usually is: nothing lies beyond its base, it is no NAK, speaks of requests
-// and of no operations, and nothing in BTH is out of the ordinary. What is not so, damaged things among it, is for
-// parse_packet() and parse_bitmap_ack(), which say what is wrong with it. Of the ICRC nothing is said here.
+// True for a whole UDP payload with a plain cumulative ACK: nothing received after its base, no NAK, about requests, no
+// operations, an ordinary BTH. Everything else, damaged packets included, is for parse_packet() and parse_bitmap_ack(),
+// which name the fault. The ICRC is not checked.
 [[nodiscard]] inline bool is_cumulative_ack(ConstBytes udp_payload) {
   constexpr std::size_t kShort = kBthSize + kBitmapAckSize + kIcrcSize;
   if (udp_payload.size() != kShort && udp_payload.size() != kShort + kAckWaitedSize) return false;
@@ -200,7 +200,7 @@ inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
   if (has_waited(p + kBthSize)) ack.waited = parse_ack_waited(p + kBthSize);
   return ack;
 }
-// Bytes of the bitmap behind a BitmapAck's fixed part.
+// Bytes of the bitmap after a BitmapAck's fixed part.
 [[nodiscard]] constexpr std::size_t bitmap_bytes(std::uint16_t bit_count) {
   return (std::size_t{bit_count} + 31) / 32 * 4;
 }
@@ -209,8 +209,8 @@ inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
 struct FfmGap {
   Psn start;
   std::uint32_t length = 0;
-  // Status: why this gap counts as lost (recovery::LossCause; 0: as the first) and how often it was named before
-  // (at most 15 is told).
+  // Status: the cause of loss (recovery::LossCause; 0: as the first gap's), and the number of earlier reports of this
+  // gap (at most 15 on the wire).
   std::uint8_t cause = 0;
   std::uint8_t repeat = 0;
   friend bool operator==(const FfmGap&, const FfmGap&) = default;
@@ -225,9 +225,9 @@ struct Ffm {
   std::uint8_t cause = 0;  // recovery::LossCause
   Psn base;
   std::uint16_t depth = 0;   // of the first gap, saturating
-  std::uint16_t repeat = 0;  // how often this gap has been reported before
+  std::uint16_t repeat = 0;  // earlier reports of this gap
   std::uint64_t timestamp = 0;
-  std::uint32_t serial = 0;  // FFMs sent by this QP before this one: tells duplicates and stale ones
+  std::uint32_t serial = 0;  // number of FFMs sent by this QP before this one: identifies duplicates and stale ones
   std::uint16_t gap_count = 0;
   std::uint16_t promoted = 0;  // gaps that this QP has judged lost so far, modulo 2^16
   ConstBytes gaps;             // gap_count * 8 bytes, in any order; gap(i) decodes
@@ -236,15 +236,15 @@ struct Ffm {
 inline constexpr std::size_t kFfmSize = 40, kFfmGapSize = 8;
 inline constexpr std::uint16_t kFfmGapsMax = 64;
 
-// Bodies (after BTH, before ICRC), as parse_packet() leaves them in `payload`: it has checked their version.
-// nullopt: impossible contents (DropReason::kBadControl): a size that does not fit, a gap or a bit outside
-// [base, highest], a syndrome, version range or path MTU that does not exist (docs/wire.md#control).
-// The parsed value's `bits` and `gaps` point into `body`.
+// Bodies (after BTH, before ICRC), as parse_packet() leaves them in `payload`, with the version checked.
+// nullopt: impossible contents (DropReason::kBadControl): a wrong size, a gap or a bit outside [base, highest], or a
+// syndrome, version range or path MTU that does not exist (docs/wire.md#control).
+// `bits` and `gaps` of the result point into `body`.
 [[nodiscard]] std::optional<Caps> parse_caps(ConstBytes body);
 [[nodiscard]] std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn);
 [[nodiscard]] std::optional<Ffm> parse_ffm(ConstBytes body, Psn bth_psn);
-// Answer the body's size (of CAPS at most kCapsSize + kCapsLocalSize). `bits` / `gaps` are copied behind the fixed part
-// and must hold what the counts say.
+// Return the body's size (of CAPS at most kCapsSize + kCapsLocalSize). `bits` / `gaps` are copied after the fixed part
+// and must match the counts.
 std::size_t emit_caps(const Caps& caps, std::byte* out);
 std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out);
 std::size_t emit_ffm(const Ffm& ffm, std::byte* out);

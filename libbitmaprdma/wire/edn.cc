@@ -10,10 +10,10 @@ namespace brdma::wire {
 namespace {
 
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
-// Up to its token, where it begins with version, flags and source QPN as BXTH does.
+// Up to its token: a control packet begins with version, flags and source QPN as BXTH does.
 constexpr std::size_t kControlStartSize = kTokenOffset + kTokenSize;
 static_assert(kControlStartSize == kBxthSize);
-// What is about an acknowledgement has both flags: who does not know the second takes it for one about responses.
+// An acknowledgement has both flags: a receiver that does not know the second takes it for one about responses.
 constexpr std::uint32_t kFlagResponses = 1u << 24, kFlagTimestamp = 2u << 24, kFlagAcknowledgement = 4u << 24;
 constexpr std::uint8_t kSourceQuench = 4, kProtocolUdp = 17;
 constexpr std::uint16_t kRoceUdpPort = 4791;
@@ -65,7 +65,7 @@ std::optional<IcmpEdn> parse_icmp_edn(ConstBytes icmp) {
   if (load_u8(icmp.data()) != kSourceQuench || load_u8(&icmp[1]) != 0 || internet_checksum(icmp) != 0)
     return std::nullopt;
   const ConstBytes ip = icmp.subspan(kIcmpHeaderSize);
-  // A first fragment at most: without the beginning of UDP there is nothing to read.
+  // A first fragment at most: other fragments lack the UDP header.
   if (load_u8(ip.data()) != 0x45 || load_u8(&ip[9]) != kProtocolUdp || (load_be16(&ip[6]) & 0x1FFF) != 0)
     return std::nullopt;
   const ConstBytes udp = ip.subspan(kIpv4Size);

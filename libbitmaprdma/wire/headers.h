@@ -1,8 +1,8 @@
 // wire/headers.h - the headers of a RoCEv2 packet as values, each with its size, decoder and encoder side by side.
 // Offsets are bytes from the header's own start; docs/wire.md has the whole packet. Multi-byte fields are big endian on
 // the wire, host order here, but for `immediate_be`, which is passed through untouched.
-// Decoders take spans of fixed size: who calls them has checked the length, no field can be out of bounds. They judge
-// nothing (wire/packet.h does); reserved bits are ignored. Encoders write every byte, reserved bits as zero.
+// Decoders take spans of fixed size: the caller has checked the length, no field can be out of bounds. They check no
+// contents (wire/packet.h does); reserved bits are ignored. Encoders write every byte, reserved bits as zero.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@ inline constexpr std::size_t kBthSize = 12, kBxthSize = 32, kPiggybackSize = 40,
 inline constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40, kUdpSize = 8;
 inline constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 
-// What a packet with a full payload adds to it at most, IP header included: a bitmap-mode WRITE with immediate over
+// The largest overhead of a packet with a full payload, IP header included: a bitmap-mode WRITE with immediate over
 // IPv6. A netdev of MTU m carries a path MTU p in every mode when p + kOverheadMax <= m (docs/wire.md#path-mtu).
 inline constexpr std::size_t kOverheadMax =
     kIpv6Size + kUdpSize + kBthSize + kBxthSize + kRethSize + kImmediateSize + kIcrcSize;
 static_assert(kOverheadMax == 116);
-// The largest UDP payload (BTH .. ICRC) at a path MTU: what a packet may grow to that carries an acknowledgement along.
+// The largest UDP payload (BTH .. ICRC) at a path MTU, and so of a packet with a piggybacked ACK.
 [[nodiscard]] constexpr std::size_t packet_bytes_max(std::size_t path_mtu) {
   return path_mtu + kOverheadMax - kIpv6Size - kUdpSize;
 }
@@ -67,7 +67,7 @@ struct Bth {
   return bth;
 }
 
-// The transport header version, which a Bth does not keep because only 0 exists.
+// The transport header version; not part of Bth, because only 0 exists.
 [[nodiscard]] inline std::uint8_t bth_version(Field<kBthSize> bytes) { return load_u8(bytes.data() + 1) & 0x0F; }
 
 inline void emit_bth(const Bth& bth, std::byte* out) {
@@ -79,12 +79,12 @@ inline void emit_bth(const Bth& bth, std::byte* out) {
   store_be32(out + 8, (bth.ack_request ? 0x8000'0000 : 0) | bth.psn.value());
 }
 
-// What the sender sent on the same path right before a packet, for the first time: the `run` PSNs that end `distance`
-// before it. distance 0: not said.
+// The packets sent on the same path right before a packet, for the first time: the `run` PSNs that end `distance`
+// before it. distance 0: not stated.
 struct BeforeOnPath {
   static constexpr std::uint32_t kDistanceMax = 1023, kRunMax = 64;
   std::uint16_t distance = 0;
-  std::uint16_t run = 1;  // 1..kRunMax; of a longer one its end
+  std::uint16_t run = 1;  // 1..kRunMax; of a longer run its end
   // 10 bits distance, 6 bits run - 1.
   [[nodiscard]] static BeforeOnPath unpack(std::uint16_t bits) {
     return {static_cast<std::uint16_t>(bits >> 6), static_cast<std::uint16_t>((bits & 63) + 1)};
@@ -92,12 +92,12 @@ struct BeforeOnPath {
   [[nodiscard]] std::uint64_t pack() const { return distance == 0 ? 0 : std::uint64_t{distance} << 6 | (run - 1u); }
 };
 
-// Bitmap mode's extension header: each packet says by itself what it is part of, so that it can be placed alone.
+// Bitmap mode's extension header (BXTH): each packet names its place, so that it can be placed alone.
 //   0 version (4 bits), start, more, piggyback, retransmitted | 1 source QPN | 4 path | 5 MSN | 8 operation | 9 RSN |
 //   12 packets of the operation | 13 packet index | 16 before on this path | 18 timestamp | 24 token
 struct Bxth {
   bool retransmitted = false;
-  bool piggyback = false;  // an acknowledgement (Piggyback) follows
+  bool piggyback = false;  // a piggybacked ACK (Piggyback) follows
   std::uint8_t path = 0;
   std::uint32_t source_qpn = 0;
   std::uint32_t msn = 0;  // 24 bits: messages before this one since the QP's first PSN (requests of any kind)
@@ -105,20 +105,20 @@ struct Bxth {
   std::uint32_t packet_index = 0;  // 24 bits: packet's place in its message; payload offset = index * path MTU
   std::uint64_t timestamp = 0;     // sender's clock, ns, its low 48 bits
   BeforeOnPath before{};
-  std::uint64_t token = 0;  // of the receiver, from its CAPS
-  // Of a segment of a large transfer (spec 4); `operation_packets` 0: not part of one, and the flags mean nothing.
+  std::uint64_t token = 0;  // the receiver's, from its CAPS
+  // Of a segment of a large transfer (spec 4); `operation_packets` 0: not part of one, and the flags have no meaning.
   std::uint8_t operation = 0;          // its number
   std::uint8_t operation_packets = 0;  // how many it has
   bool operation_start = false;        // this packet is its first
-  bool operation_more = false;         // status flag: others of the same transfer follow
+  bool operation_more = false;         // status flag: further operations of the same transfer follow
 
-  // Where there is no operation its number says what the payload is: 0 the data, kByReference where they lie
-  // (wire/local_reference.h). On a READ request: the answer may be that.
+  // Without an operation, its number is the kind of payload: 0 the data, kByReference a descriptor of the data
+  // (wire/local_reference.h). On a READ request: the response may carry a descriptor.
   static constexpr std::uint8_t kByReference = 1;
   [[nodiscard]] bool by_reference() const { return operation == kByReference && operation_packets == 0; }
 };
 
-// Timestamps that come back to their sender have 48 bits (78 hours).
+// Timestamps that are echoed to their sender have 48 bits (78 hours).
 inline constexpr std::uint64_t kTimestampMask = 0xFFFF'FFFF'FFFF;
 [[nodiscard]] inline std::uint64_t timestamp_of(Instant now) {
   return static_cast<std::uint64_t>(now.ns()) & kTimestampMask;
@@ -129,10 +129,10 @@ inline constexpr std::uint64_t kTimestampMask = 0xFFFF'FFFF'FFFF;
   return now - Duration::from_ns(static_cast<std::int64_t>(ago));
 }
 
-// Of BXTH and of every control packet's body: the high four bits of its first byte. Whatever has a token is of the
-// second version; CAPS and what answers a nonce are as they were in the first.
+// Version of BXTH and of every control packet's body: the high four bits of its first byte. Headers and control packets
+// with a token are of the second version; CAPS and replies to a nonce are of the first.
 inline constexpr std::uint8_t kBitmapVersion = 2, kControlVersion = 1;
-// Where the token lies behind BTH, in BXTH and in control packets alike.
+// Place of the token after BTH, in BXTH and in control packets alike.
 inline constexpr std::size_t kTokenOffset = 24, kTokenSize = 8;
 [[nodiscard]] inline std::uint8_t bitmap_version(const std::byte* p) { return load_u8(p) >> 4; }
 // Flags of BXTH's first byte.
@@ -170,13 +170,12 @@ inline void emit_bxth(const Bxth& bxth, std::byte* out) {
   store_be64(out + kTokenOffset, bxth.token);
 }
 
-// How long a receiver had a packet that came at `tr` when it made what echoes it.
+// Time from a packet's arrival at `tr` to the making of its echo.
 [[nodiscard]] inline Duration held_between(std::uint64_t tr, std::uint32_t made) {
   return Duration::from_ns(static_cast<std::int32_t>(made - static_cast<std::uint32_t>(tr)));
 }
 
-// An acknowledgement that travels inside a data packet, right behind BXTH: what a BitmapAck says where all before its
-// base has arrived and nothing beyond it.
+// A piggybacked ACK, right after BXTH: equals a BitmapAck with nothing received after its base.
 //   0 path | 1 MSN | 4 syndrome | 5 base | 8 credit: packets | 12 credit: bytes | 18 echo | 24 Tr | 32 made |
 //   36 31 reserved, echo valid
 struct Piggyback {
@@ -187,12 +186,12 @@ struct Piggyback {
   std::uint32_t credit_packets = 0, credit_bytes = 0;
   bool echo_valid = false;
   std::uint64_t ts_echo = 0, tr = 0;
-  std::uint32_t made = 0;  // receiver's clock in ns when this was made, its low 32 bits
+  std::uint32_t made = 0;  // receiver's clock in ns at its making, its low 32 bits
   Duration waited{};       // as BitmapAck's
   [[nodiscard]] Duration held() const { return held_between(tr, made); }
 };
 
-// How long a packet waited in its receiver: 24 bits, in units of 256 ns; what is longer (4.29 s) counts as that.
+// Time that a packet waited in its receiver: 24 bits, in units of 256 ns; longer waits (4.29 s) count as the maximum.
 inline constexpr std::int64_t kWaitedUnitNs = 256, kWaitedMax = 0xFF'FFFF;
 [[nodiscard]] inline Duration waited_of(std::uint32_t units) {
   return Duration::from_ns(std::int64_t{units} * kWaitedUnitNs);

@@ -1,7 +1,7 @@
-// wire/local_reference.h - what a described packet (BXTH) has in place of its data: where they lie in the memory of the
-// process that sent it. Layout: docs/wire.md#descriptions.
+// wire/local_reference.h - local transfer by reference: the descriptor that a packet (BXTH) carries in place of its
+// data. It names the data's place in the memory of the sending process. Layout: docs/wire.md#descriptions.
 //   0 key | 8 pieces: 0 address, 8 length
-// The key is the first word of the sender's nonce (CAPS), which nobody else has been told.
+// The key is the first word of the sender's nonce (CAPS), known to nobody else.
 #pragma once
 
 #include <array>
@@ -33,11 +33,11 @@ inline constexpr std::size_t kReferenceSizeMax = kReferenceKeySize + LocalRefere
   return kReferenceKeySize + pieces * kReferencePieceSize;
 }
 
-// nullopt: no piece, too many, an empty one, more than kBytesMax, or a size that does not fit.
+// nullopt: no piece, too many, an empty one, more than kBytesMax, or a wrong size.
 [[nodiscard]] std::optional<LocalReference> parse_reference(ConstBytes payload);
 // Bytes of the data alone. Precondition: parse_reference(payload) has a value.
 [[nodiscard]] std::uint32_t referenced_bytes(ConstBytes payload);
-// Answers the size. Precondition: 1..kPiecesMax pieces, none empty.
+// Returns the size. Precondition: 1..kPiecesMax pieces, none empty.
 std::size_t emit_reference(std::uint64_t key, std::span<const LocalPiece> pieces, std::byte* out);
 
 }  // namespace brdma::wire

@@ -1,5 +1,5 @@
 // wire/opcode.h - BTH opcodes (IBTA 9.2.1 and table 38) and ours in the manufacturer-specific space (docs/wire.md), and
-// the one table that says what follows BTH in a packet of each opcode.
+// the one table of the headers that follow BTH for each opcode.
 #pragma once
 
 #include <array>
@@ -60,14 +60,14 @@ inline constexpr std::uint8_t kCnpOpcode = 0x81;
   return static_cast<std::uint8_t>(static_cast<unsigned>(op) | (bitmap ? kTransportBitmap : kTransportRc));
 }
 
-// Says what has arrived and what has not: an ACK or NAK, a bitmap acknowledgement, an FFM.
+// Reports received and missing packets: an ACK or NAK, a bitmap acknowledgement, an FFM.
 [[nodiscard]] constexpr bool is_acknowledgement(std::uint8_t opcode) {
   return opcode == opcode_of(RcOp::kAcknowledge, false) || opcode == static_cast<std::uint8_t>(Control::kBitmapAck) ||
          opcode == static_cast<std::uint8_t>(Control::kFfm);
 }
 
-// What a packet of one opcode looks like. The parts stand on the wire in the order of these bits, but for kToken: a
-// token lies at kTokenOffset behind BTH.
+// Layout of a packet of one opcode. The parts are on the wire in the order of these bits, except kToken: a token is at
+// kTokenOffset after BTH.
 struct OpcodeShape {
   static constexpr std::uint16_t kKnown = 1, kBxth = 2, kDeth = 4, kFeth = 8, kReth = 16, kAtomicEth = 32, kAeth = 64,
                                  kAtomicAck = 128, kImmediate = 256, kInvalidate = 512, kPayload = 1024,
@@ -128,7 +128,8 @@ namespace internal {
   const std::uint16_t parts = rc_parts(op);
   if (parts == 0) return 0;
   const bool write = op >= RcOp::kWriteFirst && op <= RcOp::kWriteOnlyImm;  // each WRITE packet names its own target
-  // An AETH on READ response Middle too: all full responses are of one size, so that a READ leaves in whole batches.
+  // An AETH on READ response MIDDLE packets too: all full responses are of one size, so that a READ leaves in whole
+  // batches.
   const bool response = op == RcOp::kReadResponseMiddle;
   return static_cast<std::uint16_t>(parts | S::kBxth | S::kToken | (write ? S::kReth : 0) | (response ? S::kAeth : 0));
 }
@@ -188,7 +189,7 @@ inline constexpr std::array<OpcodeShape, 256> kShapes = make_shapes();
 
 }  // namespace internal
 
-// parts == 0: an opcode that this version does not speak.
+// parts == 0: an opcode that this version does not support.
 [[nodiscard]] constexpr const OpcodeShape& opcode_shape(std::uint8_t opcode) { return internal::kShapes[opcode]; }
 
 }  // namespace brdma::wire

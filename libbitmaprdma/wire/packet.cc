@@ -7,7 +7,7 @@ namespace {
 
 using Shape = OpcodeShape;
 
-// Hands out the headers one after the other. parse_packet_into() has compared headers_size with what is there.
+// Returns the headers one after the other. parse_packet_into() has compared headers_size with the packet's size.
 class Reader {
  public:
   explicit Reader(const std::byte* at) : at_(at) {}
@@ -23,7 +23,7 @@ class Reader {
   const std::byte* at_;
 };
 
-// What follows BXTH. The order of the ifs is the order on the wire.
+// The headers after BXTH. The order of the ifs is the order on the wire.
 void parse_extensions(const Shape& shape, Reader& reader, Packet& packet) {
   if (shape.has(Shape::kDeth)) packet.deth = parse_deth(reader.take<kDethSize>());
   if (shape.has(Shape::kFeth)) packet.feth = parse_feth(reader.take<kFethSize>());
@@ -51,7 +51,7 @@ std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& pack
   packet.bth = parse_bth(bth);
   const Shape shape = opcode_shape(packet.bth.opcode);
   if (!shape.has(Shape::kKnown)) return DropReason::kUnknownOpcode;
-  // A full and a limited member may talk, and we are full: the membership bit does not matter.
+  // Full and limited members may communicate, and we are full: the membership bit does not matter.
   if ((packet.bth.pkey & 0x7FFF) != (kDefaultPkey & 0x7FFF)) return DropReason::kBadPkey;
 
   packet.bitmap = shape.has(Shape::kBxth);

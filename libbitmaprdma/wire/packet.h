@@ -4,13 +4,13 @@
 // order:
 //   kTruncated      shorter than BTH + ICRC, or than the headers of its opcode; a control packet without a first word,
 //                   or that ends before its token;
-//                   after the version: shorter than with the acknowledgement that BXTH announces
+//                   after the version: shorter than with the piggybacked ACK that BXTH announces
 //   kBadVersion     BTH's version is not 0; BXTH's or a control packet's is not ours
 //   kUnknownOpcode  not RC, UC, UD, bitmap mode or a control packet that we know
 //   kBadPkey        the low 15 bits of the P_Key are not the default partition's
-//   kBadControl     an acknowledgement behind BXTH whose syndrome is no acknowledgement
+//   kBadControl     a piggybacked ACK whose syndrome is no acknowledgement
 //   kBadLength      not a multiple of four bytes, more pad than payload, payload or pad where the opcode has none
-// What must agree with the path MTU, the message or the region is the queue pair's to judge: those get a NAK.
+// Checks against the path MTU, the message or the region are the queue pair's: those get a NAK.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@
 
 namespace brdma::wire {
 
-// Which members beside `bth` and `payload` are meaningful follows from the opcode (opcode_shape); the others are zero.
+// The opcode determines which members beside `bth` and `payload` are valid (opcode_shape); the others are zero.
 struct Packet {
   Bth bth;
   bool bitmap = false;   // opcode 0xC0..0xDF: bxth is there
   bool control = false;  // opcode 0xE0..: payload is the control packet's body, to be parsed by wire/control.h
   RcOp op{};             // all but control packets: low five bits
-  Bxth bxth;             // of a CNP the token alone, when it is written
+  Bxth bxth;             // of a CNP only the token, when it is written
   Piggyback piggyback;   // where bxth.piggyback says so
   Deth deth;             // UD
   Feth feth;             // FLUSH
@@ -46,12 +46,11 @@ struct Packet {
 };
 
 [[nodiscard]] Result<Packet, DropReason> parse_packet(ConstBytes udp_payload);
-// The same without the Result: nullopt = done. `packet` must be freshly made; after an error it is part-filled.
+// The same without the Result: nullopt = done. `packet` must be new; after an error it is part-filled.
 [[nodiscard]] std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& packet);
 
-// Writes the headers that bth.opcode has (BTH, BXTH, RETH, ...; `bitmap`, `control` and `op` are not looked at), not
-// payload, pad or ICRC; answers their size. bth.pad must be right already. `out` holds at least kPacketHeadersMax
-// bytes.
+// Writes the headers of bth.opcode (BTH, BXTH, RETH, ...; ignores `bitmap`, `control` and `op`), not payload, pad or
+// ICRC. Returns their size. bth.pad must be right already. `out` holds at least kPacketHeadersMax bytes.
 inline constexpr std::size_t kPacketHeadersMax = 112;
 std::size_t emit_headers(const Packet& packet, std::byte* out);
 // The size that emit_headers will write.
@@ -60,7 +59,7 @@ std::size_t emit_headers(const Packet& packet, std::byte* out);
   return shape.headers_size + (shape.has(OpcodeShape::kBxth) && packet.bxth.piggyback ? kPiggybackSize : 0);
 }
 
-// The token of a packet whose opcode has one (OpcodeShape::kToken), and that parse_packet() found in order.
+// The token of a packet whose opcode has one (OpcodeShape::kToken). Precondition: parse_packet() accepted it.
 [[nodiscard]] inline std::uint64_t token_of(ConstBytes udp_payload) {
   return load_be64(udp_payload.data() + kBthSize + kTokenOffset);
 }
@@ -90,12 +89,12 @@ template <class... Ops>
 [[nodiscard]] constexpr bool is_read_response(RcOp op) {
   return op >= RcOp::kReadResponseFirst && op <= RcOp::kReadResponseOnly;
 }
-// Carries what was asked for, from responder to requester.
+// Carries the result of a request, from responder to requester.
 [[nodiscard]] constexpr bool is_answer(RcOp op) { return is_read_response(op) || op == RcOp::kAtomicAcknowledge; }
 [[nodiscard]] constexpr bool is_atomic(RcOp op) { return op == RcOp::kCompareSwap || op == RcOp::kFetchAdd; }
-// Answered by an empty READ response of the request's own PSN, once it is done.
+// Answered by an empty READ response of the request's own PSN, after execution.
 [[nodiscard]] constexpr bool is_confirmed(RcOp op) { return op == RcOp::kAtomicWrite || op == RcOp::kFlush; }
-// A request that its answer acknowledges.
+// A request that its response acknowledges.
 [[nodiscard]] constexpr bool is_answered(RcOp op) {
   return op == RcOp::kReadRequest || is_atomic(op) || is_confirmed(op);
 }

@@ -1,6 +1,6 @@
-// wire/run_headers.h - the headers of packets that follow each other and differ in little: small requests of one kind,
-// a packet each, or the inside of a long one, or of the answer to a READ, in bitmap mode. What they share is written
-// once and copied; what differs is written over it.
+// wire/run_headers.h - headers of consecutive packets that differ in little, in bitmap mode: small requests of one
+// kind, a packet each, or MIDDLE packets of a long request or of a READ response. The shared part is written once and
+// copied; the differing fields are written over it.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace brdma::wire {
 
 class RunHeaders {
  public:
-  // What each packet has of its own.
+  // The fields of each packet.
   struct Own {
     Psn psn;
     bool ack_request = false, solicited = false;
@@ -27,15 +27,15 @@ class RunHeaders {
   };
 
   RunHeaders() = default;
-  // `first`: in bitmap mode, of an opcode that has no headers but BTH, BXTH and perhaps RETH, or AETH, which is the
-  // same for all; no acknowledgement inside, and no part of an operation.
+  // `first`: in bitmap mode, of an opcode with only BTH, BXTH and perhaps RETH, or AETH, which is the same for all; no
+  // piggybacked ACK, no part of an operation.
   explicit RunHeaders(const Packet& first)
       : RunHeaders(first.bth, first.bxth, opcode_shape(first.bth.opcode).has(OpcodeShape::kReth)) {
     has_aeth_ = opcode_shape(first.bth.opcode).has(OpcodeShape::kAeth);
     emit_aeth(first.aeth, shared_.data() + kBase);
     BRDMA_CHECK(headers_size(first) == size() && first.bxth.operation == 0);
   }
-  // Likewise, from what is known of it, and without AETH: a run may be one packet.
+  // Likewise, from its headers, and without AETH: a run may be one packet.
   RunHeaders(const Bth& bth, const Bxth& bxth, bool has_reth)
       : path_(std::uint32_t{bxth.path} << 24), has_reth_(has_reth) {
     emit_bth(bth, shared_.data());
@@ -46,7 +46,7 @@ class RunHeaders {
   [[nodiscard]] bool has_reth() const { return has_reth_; }
   [[nodiscard]] std::size_t size() const { return kBase + (has_reth_ ? kRethSize : 0) + (has_aeth_ ? kAethSize : 0); }
 
-  // Writes size() bytes: what emit_headers() gives for the packet.
+  // Writes size() bytes, the same as emit_headers() for the packet.
   void emit(const Own& own, std::size_t pad, std::byte* out) const {
     std::memcpy(out, shared_.data(), kBase);
     out[1] |= (own.solicited ? kSolicited : std::byte{0}) | std::byte(pad << 4);
@@ -66,8 +66,8 @@ class RunHeaders {
   bool has_reth_ = false, has_aeth_ = false;
 };
 
-// Likewise of a run in the inside of one message, whose packets differ in PSN, place and address alone. Nothing of them
-// is solicited, or padded.
+// Likewise for a run of MIDDLE packets of one message, which differ in PSN, index and address only. None is solicited
+// or padded.
 class MiddleHeaders {
  public:
   // `any`: of one of them.
@@ -78,7 +78,7 @@ class MiddleHeaders {
   [[nodiscard]] std::size_t size() const { return size_; }
 
   static constexpr std::size_t kWritten = 64;  // a size that is copied without a loop
-  // Writes kWritten bytes, of which size() are what RunHeaders::emit() gives.
+  // Writes kWritten bytes; the first size() equal RunHeaders::emit()'s.
   void emit(const RunHeaders::Own& own, std::byte* out) const {
     std::memcpy(out, image_.data(), kWritten);
     store_be32(out + 8, (own.ack_request ? 0x8000'0000 : 0) | own.psn.value());

@@ -1,5 +1,5 @@
-// wire/single_write.h - a WRITE of one packet in bitmap mode as it usually comes: what most small requests are. Read
-// without a Packet made of it, and only what its receiver looks at where all is in order.
+// wire/single_write.h - fast path: a plain WRITE of one packet in bitmap mode, as most small requests are. Read without
+// a Packet, and only the fields that its receiver needs while nothing is missing.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,15 @@ struct SingleWrite {
   static constexpr std::uint8_t kOpcode = opcode_of(RcOp::kWriteOnly, /*bitmap=*/true);
   Psn psn;
   bool ack_request = false;
-  bool has_piggyback = false;  // an acknowledgement lies inside
+  bool has_piggyback = false;  // has a piggybacked ACK
   std::uint8_t path = 0;
   std::uint64_t timestamp = 0;
   Reth reth;
   ConstBytes payload;  // reth.length bytes
 };
 
-// A whole UDP payload: nothing in BTH and BXTH is out of the ordinary, the sizes agree, and the data is here. What is
-// not so, damaged things among it, is for parse_packet(), which says what is wrong with it. Of the ICRC nothing is
-// said.
+// True for a whole UDP payload with an ordinary BTH and BXTH, sizes that agree, and the data itself. Everything else,
+// damaged packets included, is for parse_packet(), which names the fault. The ICRC is not checked.
 [[nodiscard]] inline bool is_single_write(ConstBytes udp_payload) {
   constexpr std::size_t kHeaders = kBthSize + kBxthSize + kRethSize;
   const std::size_t size = udp_payload.size();

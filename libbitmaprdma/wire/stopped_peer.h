@@ -1,8 +1,8 @@
-// wire/stopped_peer.h - is the process behind a silent queue pair only stopped? Asked of its host; docs/wire.md:
+// wire/stopped_peer.h - asks the peer's host whether the process of a silent queue pair is only stopped; docs/wire.md:
 //   query   opcode 0xE6, from a requester to QP 1 of its peer's host
-//   reply   opcode 0xE7, from there to the requester's queue pair; "it is stopped" is all that a reply says
-// Both bodies have 24 bytes: who forges the source of a query has no more sent to his victim than he sends himself.
-// Bytes only. A reply is not to be believed before its nonce was compared with what was asked.
+//   reply   opcode 0xE7, from there to the requester's queue pair; it means "the process is stopped"
+// Both bodies have 24 bytes: a query with a forged source cannot amplify traffic to a victim.
+// Bytes only. Do not trust a reply before comparing its nonce with the query's.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@
 namespace brdma::wire {
 
 struct StoppedQuery {
-  std::uint32_t source_qpn = 0;  // who asks: the reply is addressed to it
-  std::uint32_t peer_qpn = 0;    // whose process is meant
+  std::uint32_t source_qpn = 0;  // the querier: the reply is addressed to it
+  std::uint32_t peer_qpn = 0;    // of the queue pair whose process is meant
   std::uint64_t nonce = 0;
-  std::uint32_t silent_ms = 0;  // for how long nothing was acknowledged: a process that is younger is another one
+  std::uint32_t silent_ms = 0;  // time since the last acknowledgement: a younger process is another one
   friend bool operator==(const StoppedQuery&, const StoppedQuery&) = default;
 };
 struct StoppedReply {
@@ -36,10 +36,10 @@ static_assert(kStoppedReplySize <= kStoppedQuerySize);
 std::size_t emit_stopped_query(const StoppedQuery& query, std::byte* out);
 std::size_t emit_stopped_reply(const StoppedReply& reply, std::byte* out);
 
-// For who serves QP 1. The query in a UDP payload that was sent there; nullopt: it is something else. The ICRC, which
-// needs addresses, is not looked at.
+// For the server of QP 1: the query in a UDP payload sent there; nullopt: something else. The ICRC, which needs
+// addresses, is not checked.
 [[nodiscard]] std::optional<StoppedQuery> parse_stopped_query_packet(ConstBytes udp_payload);
-// Everything but the ICRC, whose place is left zero. `asker_qpn`: StoppedQuery::source_qpn.
+// Everything but the ICRC, which is left zero. `asker_qpn`: StoppedQuery::source_qpn.
 inline constexpr std::size_t kStoppedReplyPacketSize = kBthSize + kStoppedReplySize + kIcrcSize;
 void emit_stopped_reply_packet(const StoppedReply& reply, std::uint32_t asker_qpn,
                                std::span<std::byte, kStoppedReplyPacketSize> out);

@@ -1,7 +1,7 @@
-// abi/abi.h - what we know of rdma-core's private provider ABI, 64-bit, in our own words; no header of it is used.
-// Everything that moved between releases 28 and 65 is not here but found out at run time (abi/layout.h, op_table.h).
-// What programs may rely on (ibv_context, ibv_qp, ibv_wc, ...) comes from <infiniband/verbs.h>; its offsets, as they
-// have been in every release, are asserted below so that a header that differs fails to compile.
+// abi/abi.h - facts of rdma-core's private provider ABI, 64-bit, in our own words; no header of it is used. Everything
+// that moved between releases 28 and 65 is found out at run time (abi/layout.h, op_table.h). The public part
+// (ibv_context, ibv_qp, ibv_wc, ...) comes from <infiniband/verbs.h>; its offsets, the same in every release, are
+// asserted below, so that a different header fails to compile.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,11 +12,11 @@
 
 namespace brdma::provider::abi {
 
-// Of what lies behind a mutex the offsets are x86-64's plus this: there a mutex has 40 bytes, on aarch64 it has 48.
+// Offsets after a mutex are x86-64's plus this: a mutex has 40 bytes there, 48 on aarch64.
 inline constexpr std::size_t kMutexGrowth = sizeof(pthread_mutex_t) - 40;
 static_assert(sizeof(void*) == 8 && sizeof(pthread_cond_t) == 48);
 
-// --- struct verbs_device_ops: what a plugin registers. Two forms; slots of 8 bytes. ---
+// --- struct verbs_device_ops: registered by a plugin. Two forms; slots of 8 bytes. ---
 inline constexpr std::size_t kDeviceOpsSlots = 9;
 enum DeviceOpsSlot : std::size_t {
   kSlotName = 0,
@@ -25,7 +25,7 @@ enum DeviceOpsSlot : std::size_t {
   kSlotStaticProviders = 3,
   kSlotMatchDevice = 4,
   kSlotAllocContext = 5,
-  kSlotImportContext = 6,  // from release 31 on; left empty: ibv_import_device answers EOPNOTSUPP
+  kSlotImportContext = 6,  // from release 31 on; left empty: ibv_import_device returns EOPNOTSUPP
   kSlotAllocDevice = 7,    // releases 28 to 30: slot 6
   kSlotUninitDevice = 8,   // releases 28 to 30: slot 7
 };
@@ -35,14 +35,14 @@ inline constexpr std::size_t kSlotAllocDeviceV28 = 6, kSlotUninitDeviceV28 = 7;
 inline constexpr std::size_t kDeviceOpsPointer = 664;
 inline constexpr std::size_t kDeviceBytes = 712;  // of the largest release; allocated with slack
 
-// --- struct verbs_sysfs_dev: what match_device is shown. ---
+// --- struct verbs_sysfs_dev: the argument of match_device. ---
 inline constexpr std::size_t kSysfsDeviceName = 112;  // ibdev_name, char[64]
 
 // --- struct verbs_context: grows at its front; the public ibv_context is its last member. ---
 // Counted from the ibv_context:
 inline constexpr std::size_t kContextBytes = 328 + kMutexGrowth;  // sizeof(ibv_context)
 inline constexpr std::size_t kContextSizeBefore = 8;              // size_t: sizeof(verbs_context)
-// Offsets of public operations inside ibv_context, by which the operation table's release is recognised.
+// Offsets of public operations inside ibv_context, which identify the operation table's release.
 inline constexpr std::size_t kPublicPollCq = 96, kPublicReqNotifyCq = 104;
 static_assert(sizeof(ibv_context) == kContextBytes);
 static_assert(offsetof(ibv_context, ops.poll_cq) == kPublicPollCq);
@@ -62,10 +62,11 @@ static_assert(sizeof(VerbsMr) == 56 && offsetof(VerbsMr, type) == 48);
 
 // --- struct verbs_qp: union of ibv_qp and ibv_qp_ex, then comp_mask (u32, place probed), then an XRC domain. ---
 inline constexpr std::uint32_t kVerbsQpEx = 2;  // comp_mask: the object is an ibv_qp_ex
-// Functions that ibv_qp_ex got later, where verbs_qp's comp_mask stood before: written only where that stands behind.
+// Functions that ibv_qp_ex got later, in place of an earlier verbs_qp's comp_mask: written only if comp_mask is behind
+// them.
 inline constexpr std::size_t kQpExAtomicWrite = 344 + kMutexGrowth;  // from release 44 on
 inline constexpr std::size_t kQpExFlush = 352 + kMutexGrowth;        // from release 45 on
-// Constants of those releases, which the header that this is built with may not have.
+// Constants of those releases, which the build's header may lack.
 inline constexpr std::uint64_t kQpExWithFlush = 1u << 11, kQpExWithAtomicWrite = 1u << 12;
 inline constexpr unsigned kWrAtomicWrite = 15;
 inline constexpr unsigned kWcFlush = 8, kWcAtomicWrite = 9;
@@ -75,10 +76,10 @@ inline constexpr std::uint32_t kParentDomainAllowUnprotected = 1u << 2;  // from
 static_assert(offsetof(ibv_qp_ex, wr_id) == 168 + kMutexGrowth && offsetof(ibv_qp_ex, wr_flags) == 176 + kMutexGrowth);
 static_assert(offsetof(ibv_qp_ex, wr_atomic_cmp_swp) == 184 + kMutexGrowth &&
               offsetof(ibv_qp_ex, wr_abort) == 336 + kMutexGrowth);
-// Room that we leave for the library's part of an object before our own: the largest known is verbs_qp with 376 bytes
-// (384 on aarch64).
+// Room for the library's part of an object before our own: the largest known is verbs_qp with 376 bytes (384 on
+// aarch64).
 inline constexpr std::size_t kObjectReserve = 512;
-// Of queue pairs there may be thousands: no more than what is known. A library that needs more is refused (layout.cc).
+// There may be thousands of queue pairs: no more than the known size. A library that needs more is refused (layout.cc).
 inline constexpr std::size_t kQpReserve = 376 + kMutexGrowth;
 
 static_assert(sizeof(ibv_qp) == 160 + kMutexGrowth && offsetof(ibv_qp, qp_num) == 52 && offsetof(ibv_qp, state) == 56);

@@ -16,7 +16,7 @@ T load(const void* base, std::size_t offset) {
   return value;
 }
 
-// Known: 320 to 368. Looked for a good deal further, since the structure grows.
+// Known: 320 to 368. Searched well beyond, since the structure grows.
 constexpr std::size_t kContextOffsetMin = 64, kContextOffsetMax = 1536;
 
 std::optional<std::size_t> find_context(const void* verbs_context, const void* device) {
@@ -60,7 +60,7 @@ std::string unknown(const std::string& what) {
 }  // namespace
 
 Result<Layout, std::string> probe_layout(const CoreFunctions& core, void* device, int pabi) {
-  // Without a command descriptor: the library's own test of the kernel's abilities fails, which is fine here.
+  // Without a command descriptor: the library's own test of the kernel's features fails, which is fine here.
   void* scratch = core.init_and_alloc_context(device, -1, kContextAllocation, nullptr, 0);
   if (scratch == nullptr) return std::string("libibverbs could not allocate a context: out of memory?");
   Layout layout;

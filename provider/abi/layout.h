@@ -1,11 +1,11 @@
-// abi/layout.h - finds out where the loaded libibverbs keeps what a plugin must reach, by asking the library itself.
-// One binary works with every release from 28 on; what it does not recognise it refuses, with a sentence.
+// abi/layout.h - probes the layout of the loaded libibverbs for plugins, through the library itself. One binary works
+// with every release from 28 on; an unknown layout is refused, with a sentence.
 //
-//   1. ibv_context inside verbs_context: a scratch context is made; the place is where the size of the structure stands
-//      right before a pointer to the device.
-//   2. The operation table: the scratch context is given a table of 256 numbers; the numbers that the library copied to
-//      the public poll_cq and req_notify_cq tell the release.
-//   3. The flags of an extended queue pair: ibv_qp_to_qp_ex() answers non-null exactly when they are set.
+//   1. ibv_context inside verbs_context: in a scratch context, at the place where the structure's size is right before
+//      a pointer to the device.
+//   2. The operation table: the scratch context gets a table of 256 numbers; the numbers that the library copied to
+//      the public poll_cq and req_notify_cq identify the release.
+//   3. The flags of an extended queue pair: ibv_qp_to_qp_ex() returns non-null exactly when they are set.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace brdma::provider::abi {
 
-// What the library gives to its plugins; looked up by name, as their versions bind to one PABI.
+// Functions that the library exports to plugins; looked up by name, as their versions bind to one PABI.
 struct CoreFunctions {
   void* (*init_and_alloc_context)(void* device, int cmd_fd, std::size_t bytes, void* offset,
                                   std::uint32_t driver_id) = nullptr;
@@ -35,10 +35,10 @@ struct Layout {
   std::size_t qp_comp_mask = 0;    // of the flags in verbs_qp
 };
 
-// Bytes for a context of any release; the space behind ibv_context's end is ours.
+// Bytes for a context of any release; the space after ibv_context is ours.
 inline constexpr std::size_t kContextAllocation = 4096;
 
-// `device` is the struct verbs_device to open. Leaves nothing behind. Error: what is unknown and what to do.
+// `device` is the struct verbs_device to open. Leaves nothing behind. Error: the unknown part and the remedy.
 [[nodiscard]] Result<Layout, std::string> probe_layout(const CoreFunctions& core, void* device, int pabi);
 
 // A table of operations laid out for one release.

@@ -8,7 +8,7 @@ namespace {
 
 struct Op {
   std::string_view name;
-  int since = 0;    // first release; 0 = as far back as we look
+  int since = 0;    // first release; 0 = the oldest supported
   int until = 999;  // last release
 };
 

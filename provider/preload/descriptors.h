@@ -1,9 +1,9 @@
-// preload/descriptors.h - which file descriptors are nodes of ours, whose writes are commands, and which are the
-// program's ends of event pipes, whose closing ends ours (event_channels.h). One byte a descriptor, so that write(),
-// which every program calls all the time, pays one load and one comparison.
+// preload/descriptors.h - marks file descriptors: nodes of ours, whose writes are commands, and the program's ends of
+// event pipes, whose closing ends ours (event_channels.h). One byte a descriptor, so that the frequent write() pays one
+// load and one comparison.
 //
-// A descriptor can change hands without our seeing it (close inside fclose(), raw system calls). So a mark is only a
-// hint: who acts on it also checks that the descriptor still is the node's device and that the bytes are a command.
+// A descriptor can change hands without our knowledge (close inside fclose(), raw system calls). So a mark is only a
+// hint: its user also checks that the descriptor still is the node's device and that the bytes are a command.
 #pragma once
 
 #include <array>

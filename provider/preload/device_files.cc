@@ -64,7 +64,7 @@ void add_port(Builder& tree, const DeviceInfo& device, const std::string& port) 
     const std::string index = "/" + std::to_string(i);
     tree.file(port + "/gids" + index, provider::gid_text(device.gids[i].address));
     tree.file(port + "/gid_attrs/types" + index, "RoCE v2");
-    // Of a hole the kernel has the file, and no answer: there is no file then, which comes to the same.
+    // The kernel has the file of a hole, without contents: no file has the same effect.
     if (!device.gids[i].netdev.empty()) tree.file(port + "/gid_attrs/ndevs" + index, device.gids[i].netdev);
   }
 }
@@ -109,7 +109,7 @@ std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t n
     tree.directory(path);
   }
   tree.file("sys/class/infiniband_verbs/abi_version", "6");
-  // What is opened there is not this file (rdma_cm/server.h); it is for who looks whether RDMA-CM is there.
+  // Opening it makes an event channel instead (rdma_cm/server.h); the file is for programs that check for RDMA-CM.
   tree.symlink("dev/infiniband/rdma_cm", kNodeTarget);
   // The interface's index serves as number, so a device keeps its name when others come and go.
   const std::uint32_t first = beside_kernel ? kKernelNodesMax : 0;

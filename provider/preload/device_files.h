@@ -1,6 +1,6 @@
-// preload/device_files.h - the files that the kernel would show for our devices, as a list; nothing is written here.
-// Which program reads which file: docs/provider.md. Every file is short and ends in one newline, as libibverbs' buffers
-// are small; each GID index has its type file, or queries of the whole table fail.
+// preload/device_files.h - the kernel's files for our devices, as a list; nothing is written here. Readers of each
+// file: docs/provider.md. Every file is short and ends in one newline, as libibverbs' buffers are small; each GID index
+// has its type file, or queries of the whole table fail.
 #pragma once
 
 #include <sys/types.h>
@@ -19,8 +19,8 @@ struct TreeEntry {
   Kind kind = Kind::kFile;
   std::string path;     // relative to the tree's root; parents come first
   std::string content;  // of a file; the target of a symlink
-  // Of a directory, 0 = as it comes. libibverbs takes a device for another one when its directory's time has changed,
-  // so that time is made from what the device is.
+  // Of a directory, 0 = any. libibverbs takes a device for another one when its directory's time has changed, so that
+  // time is derived from the device.
   std::int64_t mtime_seconds = 0;
 };
 
@@ -29,7 +29,7 @@ struct TreeEntry {
 inline constexpr char kNodeTarget[] = "/dev/full";
 
 // `node` is the device number of kNodeTarget: libibverbs compares it with the opened node's. `beside_kernel`: the
-// kernel has devices too (preload/kernel_devices.h), so ours have numbers that it does not give.
+// kernel has devices too (preload/kernel_devices.h), so ours have numbers that it does not use.
 [[nodiscard]] std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t node,
                                                   bool beside_kernel = false);
 

@@ -1,6 +1,6 @@
-// preload/device_order.h - the order in which a directory stream gives the devices. A file system gives names in an
-// order of its own, another one on each machine and with each tree, and libibverbs lists devices in that order: the
-// stream of the list of devices is therefore read at once and given out in the order of view.h.
+// preload/device_order.h - the order of devices in a directory stream. libibverbs lists devices in the file system's
+// order, which differs by machine and tree. So the stream of the list of devices is read at once and returned in the
+// order of view.h.
 #pragma once
 
 #include <dirent.h>
@@ -15,8 +15,8 @@ namespace brdma::preload {
 
 class OrderedStreams {
  public:
-  // From now on the stream gives `first` in this order, then all else that it has by name. Takes what `read`
-  // (readdir64) gives.
+  // From now on the stream returns `first` in this order, then its other entries. Consumes the entries of `read`
+  // (readdir64).
   void add(DIR* stream, std::span<const std::string> first, dirent64* (*read)(DIR*));
   void remove(DIR* stream);
   // False: not one of ours. At the end `entry` is null.
@@ -30,7 +30,7 @@ class OrderedStreams {
     std::size_t next = 0;
   };
   Stream* find(DIR* stream);
-  std::atomic<std::size_t> count_{0};  // of all others: one load
+  std::atomic<std::size_t> count_{0};  // for all other streams: one load
   std::mutex mutex_;
   std::vector<Stream> streams_;
 };

@@ -20,7 +20,7 @@ namespace {
 constexpr char kTreePrefix[] = "tree-";
 constexpr char kTemporaryPrefix[] = "new-";
 constexpr long kIdleSeconds = 24 * 60 * 60;
-constexpr unsigned kAttemptsMax = 4;  // each failed one means that another process pruned the tree in between
+constexpr unsigned kAttemptsMax = 4;  // each failure means that another process pruned the tree in between
 
 int write_file(const std::string& path, const std::string& content) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
@@ -70,11 +70,11 @@ bool is_same(int fd, const std::string& path) {
          opened.st_dev == named.st_dev;
 }
 
-// Opens and locks a finished tree; -1 with errno. ENOENT: none there (any more).
+// Opens and locks a finished tree; -1 with errno. ENOENT: there is none (any more).
 int open_locked(const std::string& root) {
   const int fd = ::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return -1;
-  // Removed between open and lock: then the name is gone or names another one.
+  // If removed between open and lock, the name is gone or names another one.
   if (::flock(fd, LOCK_SH) == 0 && is_same(fd, root)) {
     ::futimens(fd, nullptr);  // last use: now
     return fd;
@@ -94,10 +94,10 @@ int make_tree(const std::string& directory, const std::string& root, std::span<c
     error = errno;
   }
   remove_all(AT_FDCWD, temporary.c_str());
-  return error == EEXIST || error == ENOTEMPTY ? 0 : error;  // another process was faster: take its tree
+  return error == EEXIST || error == ENOTEMPTY ? 0 : error;  // another process was faster: use its tree
 }
 
-// time() goes by the last tick and may be a second behind what a file was made at just now.
+// time() uses the last tick and may be a second behind a file's creation just now.
 bool is_idle(int fd, long idle_seconds) {
   struct stat status {};
   timespec now{};
@@ -162,7 +162,7 @@ void prune_trees(const std::string& directory, long idle_seconds) {
     if (!name.starts_with(kTreePrefix) && !name.starts_with(kTemporaryPrefix)) continue;
     const int fd = ::openat(::dirfd(list), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
-    // The lock is kept until the tree is gone: who waits for it then finds the name missing and makes a new one.
+    // The lock is kept until the tree is gone: waiters then find the name missing and make a new one.
     if (is_idle(fd, idle_seconds) && ::flock(fd, LOCK_EX | LOCK_NB) == 0) remove_all(::dirfd(list), name.c_str());
     ::close(fd);
   }

@@ -1,4 +1,4 @@
-// Hooks: writes to our nodes, the bookkeeping of descriptors that are one, and the netlink socket of RDMA.
+// Hooks: writes to our nodes, tracking of their descriptors, and the netlink socket of RDMA.
 #include <linux/close_range.h>
 #include <linux/netlink.h>
 #include <pthread.h>
@@ -41,11 +41,11 @@ BRDMA_REAL(socket);
 
 std::atomic<pid_t> owner_pid{0};
 
-// A child made by vfork() shares our memory but not our descriptors: what it closes is still open here.
+// A child made by vfork() shares our memory but not our descriptors: those it closes are still open here.
 bool marks_are_ours() { return owner_pid.load(std::memory_order_relaxed) == ::getpid(); }
 
-// Descriptors that are about to be closed. Their marks go first, as another thread may get their numbers. What is to be
-// done once they are closed is done at the end.
+// Descriptors that are about to be closed. Their marks go first, as another thread may get their numbers. Work after
+// the close is done at the end.
 class Closing {
  public:
   explicit Closing(int fd) {
@@ -82,14 +82,14 @@ void copied(int from, int to) {
   if (node_marks.node(from) == Node::kRdmaCm) brdma::provider::cm_descriptor_copied(from, to);
 }
 
-// The mark may be stale: somebody closed the descriptor behind our back and it is a file now. By what was opened, not
-// by its path: the program may have changed its root or its user since.
+// The mark may be stale: the descriptor may have been closed without our knowledge and be a file now. Checked by the
+// opened file, not by its path: the program may have changed its root or its user since.
 bool is_node(int fd) {
   struct stat opened {};
   return ::fstat(fd, &opened) == 0 && S_ISCHR(opened.st_mode) && opened.st_rdev == brdma::preload::node_device();
 }
 
-// Likewise: an eventfd has no file type. Not our own fstat, which tells programs otherwise.
+// Likewise: an eventfd has no file type. Not our own fstat, which returns another type to programs.
 bool is_channel(int fd) {
   struct stat opened {};
   return ::syscall(SYS_fstat, fd, &opened) == 0 && (opened.st_mode & S_IFMT) == 0;
@@ -122,7 +122,7 @@ BRDMA_HOOK ssize_t write(int fd, const void* bytes, size_t count) {
   return real_write.get()(fd, bytes, count);
 }
 
-// A record that waits is read from the pipe as ever; the read of one that does not takes packets (channel_sleep.h).
+// A waiting record is read from the pipe as usual; otherwise the read takes packets (channel_sleep.h).
 BRDMA_HOOK ssize_t read(int fd, void* into, size_t count) {
   if (node_marks.node(fd) == Node::kEvents) [[unlikely]]
     return brdma::provider::read_channel(fd, into, count);
@@ -172,7 +172,7 @@ BRDMA_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
   return real_close_range.get()(first, last, flags);
 }
 
-// With the kernel's RDMA netlink answering, libibverbs would not look at the device files at all.
+// If the kernel's RDMA netlink answered, libibverbs would not read the device files at all.
 BRDMA_HOOK int socket(int domain, int type, int protocol) noexcept {
   if (domain == AF_NETLINK && protocol == NETLINK_RDMA) {
     errno = EPROTONOSUPPORT;

@@ -1,4 +1,4 @@
-// Hooks: what reads a directory. Only the list of devices is ever another one than the kernel's (device_order.h).
+// Hooks: reading of directories. Only the list of devices ever differs from the kernel's (device_order.h).
 #include <dirent.h>
 
 #include "preload/device_order.h"

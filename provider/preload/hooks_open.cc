@@ -1,4 +1,4 @@
-// Hooks: what opens something by its path.
+// Hooks: opening by path.
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/inotify.h>
@@ -40,7 +40,7 @@ BRDMA_REAL(freopen);
 BRDMA_REAL(freopen64);
 BRDMA_REAL(inotify_add_watch);
 
-// Opens what is shown. RDMA-CM's node is no file: an event channel takes its place.
+// Opens the shown path. RDMA-CM's node is no file: an event channel takes its place.
 template <class Open>
 int open_shown(const ShownPath& path, int flags, Open open) {
   int fd = path.is_rdma_cm_node() ? brdma::provider::open_cm_channel() : open(path.get());

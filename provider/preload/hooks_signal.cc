@@ -1,5 +1,5 @@
-// Hooks: who installs a handler of SIGSEGV or SIGBUS after ours, or asks for it, sees only what the program has
-// installed (io/system/fault_handler.h). Every other signal, and these until a device is open, are the system's.
+// Hooks: a program that installs or queries a handler of SIGSEGV or SIGBUS after ours sees only its own handlers
+// (io/system/fault_handler.h). Every other signal, and these until a device is open, are the system's.
 #include <signal.h>
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Hooks: what asks about a path without opening it.
+// Hooks: queries of a path without opening it.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -62,7 +62,7 @@ BRDMA_REAL(lgetxattr);
 BRDMA_REAL(listxattr);
 BRDMA_REAL(llistxattr);
 
-// librdmacm asks whether what it opened is a character device; an event channel is none.
+// librdmacm checks that its file is a character device; an event channel is none.
 template <class Stat>
 int as_node(int fd, Stat* out, int result) {
   if (result == 0 && brdma::preload::node_marks.node(fd) == brdma::preload::Node::kRdmaCm) [[unlikely]] {
@@ -187,7 +187,7 @@ BRDMA_HOOK ssize_t __readlinkat_chk(int directory, const char* path, char* out, 
   return real___readlinkat_chk.get()(directory, shown.get(), out, bytes, room);
 }
 
-// The answer lies in our tree, where later calls find it without a hook.
+// The result is in our tree, where later calls find it without a hook.
 BRDMA_HOOK char* realpath(const char* path, char* out) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
   return real_realpath.get()(shown.get(), out);
@@ -208,7 +208,7 @@ BRDMA_HOOK int chdir(const char* path) noexcept {
   return real_chdir.get()(shown.get());
 }
 
-// ls -l looks for access control lists.
+// ls -l queries access control lists.
 BRDMA_HOOK ssize_t getxattr(const char* path, const char* name, void* out, size_t bytes) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
   return real_getxattr.get()(shown.get(), name, out, bytes);

@@ -1,5 +1,5 @@
-// Hooks: what walks directories inside libc, past the hooks of opendir and stat. Only the start is rewritten; the names
-// that such a function gives back lie in our tree, where later calls find them.
+// Hooks: functions that walk directories inside libc, past the hooks of opendir and stat. Only the start is rewritten;
+// the returned names are in our tree, where later calls find them.
 #include <dirent.h>
 #include <ftw.h>
 #include <glob.h>

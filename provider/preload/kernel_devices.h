@@ -1,6 +1,5 @@
-// preload/kernel_devices.h - what the kernel has of RDMA itself (an RNIC, Soft-RoCE), to be shown beside ours: symlinks
-// that lead out of our tree. Entries of ours are left out: in a namespace of `brdma run --namespace` they are there
-// too.
+// preload/kernel_devices.h - the kernel's own RDMA devices (an RNIC, Soft-RoCE), shown beside ours: symlinks that lead
+// out of our tree. Our own entries are skipped: in a namespace of `brdma run --namespace` they are there too.
 #pragma once
 
 #include <string>
@@ -10,7 +9,7 @@
 
 namespace brdma::preload {
 
-// Empty where the kernel has no device. `root`: what stands before /sys and /dev; "" but in tests.
+// Empty where the kernel has no device. `root`: prefix of /sys and /dev; "" but in tests.
 [[nodiscard]] std::vector<TreeEntry> kernel_devices(const std::string& root = {});
 
 }  // namespace brdma::preload

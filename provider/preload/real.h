@@ -8,8 +8,8 @@
 namespace brdma::preload {
 
 // Found at the first call, or before by resolve(): dlsym must not run inside a signal handler.
-// `version`: libc's newest, of a function of which it has several. Before glibc 2.36 dlsym(RTLD_NEXT) finds the oldest:
-// a realpath that fails without a buffer, a nftw that ignores flags.
+// `version`: libc's newest, of a function with several. Before glibc 2.36 dlsym(RTLD_NEXT) finds the oldest: a realpath
+// that fails without a buffer, a nftw that ignores flags.
 template <class Function>
 class Real {
  public:
@@ -31,7 +31,7 @@ class Real {
   }
 
  private:
-  // Another preload library's function has no version, and is not passed over.
+  // Another preload library's function has no version, and must not be skipped.
   static bool are_of_one_object(const void* one, const void* other) {
     Dl_info first{}, second{};
     return ::dladdr(one, &first) != 0 && ::dladdr(other, &second) != 0 && first.dli_fbase == second.dli_fbase;
@@ -49,7 +49,7 @@ class Real {
 // Declares the real function of a hook defined in this file.
 #define BRDMA_REAL(function) \
   constinit ::brdma::preload::Real<decltype(::function)> real_##function { #function }
-// Of which libc has several versions: the newest.
+// The same, where libc has several versions: the newest.
 #define BRDMA_REAL_VERSION(function, version) \
   constinit ::brdma::preload::Real<decltype(::function)> real_##function { #function, version }
 #define BRDMA_CALLER __builtin_return_address(0)

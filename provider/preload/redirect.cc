@@ -6,7 +6,7 @@
 namespace brdma::preload {
 namespace {
 
-// Past the slashes (at least one) and "." components in front of the next name.
+// Skips the slashes (at least one) and "." components before the next name.
 const char* to_next_name(const char* path) {
   if (*path != '/') return nullptr;
   for (;;) {
@@ -19,7 +19,7 @@ const char* to_next_name(const char* path) {
   }
 }
 
-// Past `name` if the path goes on with exactly that component.
+// The position after `name` if the path continues with exactly that component.
 const char* past_component(const char* path, std::string_view name) {
   path = to_next_name(path);
   if (path == nullptr || std::strncmp(path, name.data(), name.size()) != 0) return nullptr;

@@ -1,9 +1,9 @@
-// preload/redirect.h - which paths are shown from our device tree instead of the kernel's. Pure text; no file is looked
-// at. Called for every path that the program opens: an ordinary path costs two or three comparisons.
-//   /sys/class/infiniband, infiniband_verbs, infiniband_mad, infiniband_ucma, and what lies below
-//   /dev/infiniband and what lies below
-// Doubled slashes and "." components are understood; ".." in front of these names is not (nobody writes it). Relative
-// paths are left alone: a directory that was opened or entered through a hook lies in the tree already.
+// preload/redirect.h - paths that are shown from our device tree instead of the kernel's. Pure text; no file is
+// accessed. Called for every path that the program opens: an ordinary path costs two or three comparisons.
+//   /sys/class/infiniband, infiniband_verbs, infiniband_mad, infiniband_ucma, and everything below
+//   /dev/infiniband and everything below
+// Doubled slashes and "." components are supported; ".." before these names is not (nobody writes it). Relative paths
+// are left alone: a directory that was opened or entered through a hook is in the tree already.
 #pragma once
 
 #include <climits>
@@ -23,7 +23,7 @@ struct Match {
 
 // The node of a device, "/dev/infiniband/uverbsN": writes to it are commands.
 [[nodiscard]] bool is_uverbs_node(const Match& match);
-// The node of RDMA-CM, "/dev/infiniband/rdma_cm": what is opened is an event channel.
+// The node of RDMA-CM, "/dev/infiniband/rdma_cm": opening it makes an event channel.
 [[nodiscard]] bool is_rdma_cm_node(const Match& match);
 // The directory that libibverbs reads to find devices, "/sys/class/infiniband_verbs".
 [[nodiscard]] bool is_device_list(const Match& match);

@@ -16,7 +16,7 @@ namespace brdma::preload {
 namespace {
 
 constexpr std::string_view kAnyEnd = "XXXXXX";  // as mkdtemp(3) has it
-constexpr int kEntriesMax = 10'000;             // of a directory that is looked through
+constexpr int kEntriesMax = 10'000;             // of a scanned directory
 
 // Not stat: a symlink may be somebody's trap.
 bool is_ours(const std::string& path) {
@@ -29,12 +29,12 @@ bool is_ours(const std::string& path) {
 
 std::vector<std::vector<std::string>> runtime_candidates() {
   std::vector<std::vector<std::string>> candidates;
-  // Left over from another user after su or sudo: claim_directory() turns it down.
+  // Left over from another user after su or sudo: claim_directory() refuses it.
   if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && runtime[0] == '/') {
     candidates.push_back({std::string(runtime) + "/brdma"});
   }
   const std::string name = "brdma-" + std::to_string(::geteuid());
-  // In a user namespace the outer root's directory is somebody else's, under the name that is ours here.
+  // In a user namespace the outer root's directory belongs to somebody else, under the name that is ours here.
   std::vector<std::string> temporary{"/tmp/" + name};
   temporary.push_back("/tmp/" + name + "." + std::string(kAnyEnd));
   candidates.push_back(std::move(temporary));

@@ -28,12 +28,12 @@ namespace {
 struct View {
   std::mutex lock;
   std::uint64_t hash = 0;
-  std::string complaint;  // the last one: each is said once
+  std::string complaint;  // the last one: each is printed once
   std::vector<std::string> order;
 };
 
-// Never destroyed: hooks run until the very end of the process. A replaced tree is kept too: another thread may be
-// between looking at its name and opening a file; it stays locked, so nobody removes it.
+// Never destroyed: hooks run until the very end of the process. A replaced tree is kept too, and stays locked against
+// removal: another thread may be between reading its name and opening a file.
 View& view() {
   static auto* const instance = new View;
   return *instance;
@@ -49,7 +49,7 @@ void complain_once(const std::string& sentence) {
   provider::complain(sentence);
 }
 
-// Of the list of devices, as the entries have it.
+// The list of devices, in the order of the entries.
 std::vector<std::string> order_of(const std::vector<TreeEntry>& entries) {
   constexpr std::string_view kList = "sys/class/infiniband_verbs/uverbs";
   std::vector<std::string> order;
@@ -91,8 +91,8 @@ std::size_t gid_count(const provider::DeviceList& devices) {
   return count;
 }
 
-// With view().lock held. The files and the list, which says how many there are, change one after the other: every index
-// of the list has its file at any time.
+// With view().lock held. The files and the list, which gives their number, change one after the other: every index of
+// the list has its file at any time.
 void show(const provider::DeviceList& devices) {
   if (gid_count(devices) >= gid_count(provider::current_devices())) {
     make_tree(*devices);
@@ -168,7 +168,7 @@ void ShownPath::lead(const Match& match, const void* caller) {
   is_device_list_ = preload::is_device_list(match);
   is_uverbs_node_ = preload::is_uverbs_node(match);
   is_rdma_cm_node_ = is_rdma_cm;
-  // libibverbs is about to look for drivers for what it finds here.
+  // libibverbs is about to look for drivers of the devices here.
   if (is_device_list_) provider::Libibverbs::register_with_caller(caller);
 }
 

@@ -1,8 +1,8 @@
-// preload/view.h - what a program is shown for a path: the one question that all path hooks ask.
+// preload/view.h - the path that is shown to a program in place of a given one; used by all path hooks.
 //
 // The device tree is made at the first path that is ours, never before: every child process of a program inherits this
-// library, and most of them have nothing to do with RDMA. It is looked at anew when libibverbs lists the devices.
-// When it cannot be made, one line on standard error says why, and paths stay as they are (the program finds nothing).
+// library, and most of them do not use RDMA. It is updated when libibverbs lists the devices. If it cannot be made, one
+// line on standard error gives the reason, and paths stay unchanged (the program finds nothing).
 #pragma once
 
 #include <sys/types.h>
@@ -18,15 +18,15 @@ struct Match;
 
 class ShownPath {
  public:
-  // `path` may be null. `caller`: return address of the hook, by which libibverbs is recognised.
+  // `path` may be null. `caller`: return address of the hook, which identifies libibverbs.
   ShownPath(const char* path, const void* caller);
   ShownPath(const ShownPath&) = delete;
   ShownPath& operator=(const ShownPath&) = delete;
 
-  [[nodiscard]] const char* get() const { return shown_; }  // the program's own pointer where nothing is to be changed
+  [[nodiscard]] const char* get() const { return shown_; }  // the program's own pointer if unchanged
   [[nodiscard]] bool is_ours() const { return buffer_ != nullptr; }
-  // What get() names, where that does not lead to it any more: the program has changed its root or its user since the
-  // files were made. As open(2) has it.
+  // Opens the file of get() if the path no longer leads to it: the program has changed its root or its user since the
+  // files were made. As open(2).
   [[nodiscard]] int open_within(int flags) const;
   [[nodiscard]] bool is_uverbs_node() const { return is_uverbs_node_; }
   [[nodiscard]] bool is_device_list() const { return is_device_list_; }  // and ours
@@ -41,17 +41,16 @@ class ShownPath {
   struct Text {
     char bytes[PATH_MAX];
   };
-  std::unique_ptr<Text> buffer_;  // not on the stack: threads that open some other file may have little of it
+  std::unique_ptr<Text> buffer_;  // not on the stack: threads that open other files may have a small one
 };
 
-// Of the device file that stands behind our uverbs nodes, as st_rdev has it.
+// The device number (st_rdev) of the file behind our uverbs nodes.
 [[nodiscard]] dev_t node_device();
 
-// Looks at the interfaces anew, and shows what there is now to whoever has been shown something before.
+// Reads the interfaces again, and updates the shown files if any were shown before.
 void refresh();
 
-// The names in the list of devices as they are shown now, "uverbs2": ours as list_devices() has them, then the
-// kernel's.
+// The names in the list of devices as shown now, "uverbs2": ours in the order of list_devices(), then the kernel's.
 [[nodiscard]] std::vector<std::string> device_order();
 
 }  // namespace brdma::preload

@@ -62,7 +62,7 @@ void Channels::event_added(cm::ChannelNumber channel) {
   static_cast<void>(!::syscall(SYS_write, found->second.counter, &one, sizeof one));
 }
 
-// Not where another thread was in here when the program forked.
+// Not if another thread was in here when the program forked.
 void Channels::replace() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   const int readable = lock ? ::eventfd(1, EFD_CLOEXEC) : -1;

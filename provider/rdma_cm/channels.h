@@ -1,4 +1,4 @@
-// rdma_cm/channels.h - event channels: the descriptors that librdmacm took for its device node. Each is an eventfd that
+// rdma_cm/channels.h - event channels: librdmacm takes their descriptors for its device node. Each is an eventfd that
 // counts unread events, so that programs can poll it; copies of a descriptor are the same channel.
 #pragma once
 
@@ -17,12 +17,12 @@ class Channels {
   [[nodiscard]] int open();
   // A copy of a descriptor (dup).
   void copied(int from, int to);
-  // The descriptor is closed. The channel, when that was the last.
+  // The descriptor is closed. Returns the channel, if it was the last.
   [[nodiscard]] std::optional<cm::ChannelNumber> closed(int fd);
   [[nodiscard]] std::optional<cm::ChannelNumber> find(int fd);
 
   void event_added(cm::ChannelNumber channel);
-  // In a forked child: who waits for a descriptor finds it readable, and that it is no channel. System calls only.
+  // In a forked child: descriptors become readable and are no channels any more. System calls only.
   void replace();
   // Of events that are to go. Answers how many no reader has been told of. Never blocks.
   [[nodiscard]] std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count);

@@ -1,6 +1,6 @@
 // rdma_cm/commands.h - the commands that librdmacm writes to its device node, "ucma", by number and layout. Facts of
-// the kernel's interface (rdma_user_cm.h), the same in all releases of rdma-core that we serve; told here in our own
-// words. A write is a header and a payload; what is answered goes to the address that most payloads begin with.
+// the kernel's interface (rdma_user_cm.h), the same in all supported releases of rdma-core, in our own words. A write
+// is a header and a payload; the answer goes to the address at the start of most payloads.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ struct Header {
   std::uint16_t out;  // bytes that may be written to the answer's address
 };
 
-// struct sockaddr_in6's 28 bytes; for IPv4 a sockaddr_in lies in them.
+// struct sockaddr_in6's 28 bytes; a sockaddr_in for IPv4.
 using SockAddr = std::array<std::byte, 28>;
 
 struct CreateId {
@@ -192,13 +192,13 @@ inline constexpr std::uint32_t kLevelId = 0, kLevelIb = 1;
 inline constexpr std::uint32_t kOptionTos = 0, kOptionReuseAddress = 1, kOptionAfOnly = 2, kOptionAckTimeout = 3;
 inline constexpr std::uint32_t kOptionIbPath = 1;  // of kLevelIb: one or more of so many bytes
 inline constexpr std::uint32_t kIbPathBytes = 72;
-// Of NOTIFY: the one event of libibverbs' that it is for.
+// NOTIFY supports only this event of libibverbs.
 inline constexpr std::uint32_t kEventCommunicationEstablished = 4, kEventPathMigrated = 6;
 // Of WRITE_CM_EVENT, and of the event that it makes: the program's own (rdma_write_cm_event), librdmacm's own.
 inline constexpr std::uint32_t kEventUser = 18, kEventInternal = 19;
 // Of CREATE_ID and librdmacm's enum rdma_port_space.
 inline constexpr std::uint16_t kPortSpaceIpoib = 0x0002, kPortSpaceTcp = 0x0106, kPortSpaceUdp = 0x0111,
                                kPortSpaceIb = 0x013F;
-inline constexpr std::uint8_t kQpTypeXrcSend = 9, kQpTypeXrcReceive = 10;  // which we do not have
+inline constexpr std::uint8_t kQpTypeXrcSend = 9, kQpTypeXrcReceive = 10;  // unsupported
 
 }  // namespace brdma::provider::ucma

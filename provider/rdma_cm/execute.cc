@@ -18,8 +18,8 @@ namespace {
 
 using namespace ucma;  // NOLINT(google-build-using-namespace): this file speaks it
 
-// What a command does: answers 0 or an errno value, in the kernel's order: room for the answer, the command's own
-// fields, the identifier.
+// A command's execution: returns 0 or an errno value. Checks in the kernel's order: room for the answer, the command's
+// own fields, the identifier.
 struct Call {
   CmDesk& desk;
   cm::ChannelNumber channel;
@@ -29,12 +29,12 @@ struct Call {
 
   template <class Payload>
   [[nodiscard]] Payload as() const {
-    Payload value{};  // of an older library what it has not is zero
+    Payload value{};  // members that an older library lacks are zero
     std::memcpy(static_cast<void*>(&value), payload, std::min(in, sizeof value));
     return value;
   }
-  // Before anything changes: 0 if there is room for an answer of at least `least` bytes, else ENOSPC or EFAULT. (It is
-  // written to: nothing else tells.)
+  // Before anything changes: 0 if there is room for an answer of at least `least` bytes, else ENOSPC or EFAULT. (It
+  // writes to the room: no other check is reliable.)
   template <class Answer>
   [[nodiscard]] int expect_answer(std::uint64_t address, std::size_t least = sizeof(Answer)) const {
     if (out < least) return ENOSPC;
@@ -63,7 +63,7 @@ int with_id(const Call& call, cm::IdNumber id, Do act) {
   return act(*session);
 }
 
-// Likewise, answering what `act` (a Result) makes, as the layout `Answer`.
+// Likewise; writes the result of `act` (a Result) in the layout `Answer`.
 template <class Answer, class Do>
 int answer_with_id(const Call& call, cm::IdNumber id, std::uint64_t address, std::size_t least, Do act) {
   if (const int error = call.expect_answer<Answer>(address, least); error != 0) return error;
@@ -188,7 +188,7 @@ int accept(const Call& call) {
   });
 }
 
-// Programs may say these two reasons, and no other; 0 stands for the first.
+// Programs may give these two reasons only; 0 means the first.
 int reject(const Call& call) {
   const auto command = call.as<Reject>();
   if (command.reason != 0 && command.reason != wire::reject::kConsumer &&
@@ -251,7 +251,7 @@ int set_id_option(const SetOption& command, std::uint32_t value, CmDesk::Session
 int set_option(const Call& call) {
   const auto command = call.as<SetOption>();
   return with_id(call, command.id, [&](CmDesk::Session& session) {
-    if (command.level == kLevelIb) {  // paths are not for programs to choose: looked at, and let be
+    if (command.level == kLevelIb) {  // programs cannot choose paths: checked and ignored
       if (command.name != kOptionIbPath) return ENOSYS;
       return command.length == 0 || command.length % kIbPathBytes != 0 ? EINVAL : 0;
     }
@@ -271,7 +271,7 @@ int notify(const Call& call) {
     switch (command.event) {
       case kEventCommunicationEstablished:
         return session.cm.established(command.id).error();
-      case kEventPathMigrated:  // there is one path, and it is in use: as the kernel has it, nothing to be said against
+      case kEventPathMigrated:  // there is one path, and it is in use: accepted, as by the kernel
         return session.cm.is_connected(command.id) ? 0 : EINVAL;
       default:
         return EINVAL;
@@ -351,7 +351,7 @@ constexpr Entry kCommands[] = {
     {Command::kWriteEvent, sizeof(WriteEvent), write_event},
 };
 
-// What the write says behind its header, of which `in` bytes count.
+// The write after its header, of which `in` bytes count.
 using Bytes = std::array<std::byte, sizeof(Header) + kPayloadMax>;
 
 int serve(CmDesk& desk, cm::ChannelNumber channel, int fd, const Bytes& bytes, std::size_t count) {
@@ -370,7 +370,7 @@ int serve(CmDesk& desk, cm::ChannelNumber channel, int fd, const Bytes& bytes, s
 }  // namespace
 
 int execute(CmDesk& desk, cm::ChannelNumber channel, int fd, const void* program, std::size_t count) {
-  Bytes bytes;  // of a longer write the beginning: no command is longer
+  Bytes bytes;  // a longer write's beginning: no command is longer
   const std::size_t copied = std::min(count, bytes.size());
   if (copied < sizeof(Header)) return EINVAL;
   if (!copy_from_program(bytes.data(), program, copied)) return EFAULT;

@@ -1,10 +1,10 @@
-// rdma_cm/execute.h - what librdmacm's commands do: from their layouts to RDMA-CM (cm/rdma_cm.h) and back. Whose
-// RDMA-CM that is, and how a write reached us, is not known here.
+// rdma_cm/execute.h - executes librdmacm's commands: from their layouts to RDMA-CM (cm/rdma_cm.h) and back. Independent
+// of the owner of RDMA-CM and of the write's origin.
 //
-// A command comes from a program that may be wrong or mean: each is refused with the kernel's errno value, and what is
-// refused has changed nothing. EINVAL: no command, one that is too short, a field that can't be, an identifier of
-// another channel; ENOSYS: a command that is not served; ENOENT: no such identifier; ENOSPC: no room for the answer;
-// EFAULT: memory that is not there.
+// A command comes from a program that may be wrong or malicious: each is refused with the kernel's errno value, and a
+// refused one has changed nothing. EINVAL: no command, one that is too short, an invalid field, an identifier of
+// another channel; ENOSYS: an unsupported command; ENOENT: no such identifier; ENOSPC: no room for the answer; EFAULT:
+// unmapped memory.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 
 namespace brdma::provider {
 
-// What commands act on.
+// The object of commands.
 struct CmDesk {
-  // RDMA-CM, ours alone until this is destroyed; then what is to be sent leaves.
+  // Exclusive access to RDMA-CM; outgoing messages leave at destruction.
   struct Session {
     Session(cm::RdmaCm& of, Instant at) : cm(of), now(at) {}
     Session(const Session&) = delete;

@@ -21,7 +21,7 @@
 namespace brdma::provider {
 namespace {
 
-// The devices as the program's libibverbs knows them; the channels that it reads.
+// The devices as in the program's libibverbs; its channels.
 class Host final : public io::CmServiceHost {
  public:
   // An address may have come since the devices were listed.
@@ -54,7 +54,7 @@ struct Server {
   std::mutex starting;
   Host host;
   std::atomic<io::CmService*> service{nullptr};  // made at the first channel; never destroyed, as threads may be in it
-  std::atomic<pid_t> pid{0};                     // whose it is: not a forked child's
+  std::atomic<pid_t> pid{0};                     // of its process: not of a forked child
 };
 
 // Never destroyed: hooks run until the very end of the process.
@@ -81,7 +81,7 @@ class Desk final : public CmDesk {
   std::optional<cm::ChannelNumber> find_channel(int fd) override { return server().host.channels.find(fd); }
 
  private:
-  // The lock first, which gives access to the rest.
+  // The lock first: it protects the rest.
   struct Lock {
     explicit Lock(io::CmService& service) : session(service) {}
     io::CmService::Session session;
@@ -97,7 +97,7 @@ class Desk final : public CmDesk {
 int open_cm_channel() {
   Server& me = server();
   const std::lock_guard lock(me.starting);
-  if (running() == nullptr) {  // a forked child has lost what its parent had, and starts its own
+  if (running() == nullptr) {  // a forked child has lost its parent's, and starts its own
     auto service = io::CmService::start(me.host);
     if (!service) {
       complain("no RDMA-CM: " + service.reason().message);

@@ -1,5 +1,5 @@
-// rdma_cm/server.h - RDMA-CM of this process, as its node: what is opened and closed, and commands (rdma_cm/execute.h).
-// Independent of how a write reached us.
+// rdma_cm/server.h - RDMA-CM of this process as its node: open, close, and commands (rdma_cm/execute.h). Independent of
+// the write's origin.
 #pragma once
 
 #include <sys/types.h>
@@ -19,14 +19,14 @@ namespace brdma::provider {
 void cm_descriptor_copied(int from, int to);
 void cm_descriptor_closed(int fd);
 
-// An open device's addresses have changed, or it is gone for good: identifiers that are bound to it are told.
+// An open device's addresses have changed, or it is gone for good: notifies identifiers bound to it.
 void cm_addresses_changed(std::uint64_t device_guid);
 void cm_device_removed(std::uint64_t device_guid);
 
-// In a forked child: the parent's channels are readable, and no channels any more.
+// In a forked child: the parent's channels become readable, and are no channels any more.
 void cm_after_fork();
 
-// The program ends with connections still open: peers are told. Not in a forked child.
+// The program ends with connections still open: notifies peers. Not in a forked child.
 void leave_cm();
 
 }  // namespace brdma::provider

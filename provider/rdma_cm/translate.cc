@@ -13,7 +13,7 @@
 namespace brdma::provider {
 namespace {
 
-constexpr std::uint32_t kUnknownIndex = 0xFFFF'FFFF;  // librdmacm then goes by the GUID
+constexpr std::uint32_t kUnknownIndex = 0xFFFF'FFFF;  // librdmacm then uses the GUID
 constexpr std::uint8_t kHopLimit = 64;
 
 }  // namespace
@@ -126,7 +126,7 @@ ucma::DatagramParam datagram_of(const cm::RdmaEvent& event) {
   to.qkey = from.qkey;
   to.private_data = event.parameters.private_data;
   to.private_data_len = event.parameters.private_data_length;
-  if (from.address.is_zero()) return to;  // a request: where it came from is not said
+  if (from.address.is_zero()) return to;  // a request without a source address
   to.address_handle.dgid = from.address.bytes;
   to.address_handle.sgid_index = from.sgid_index;
   to.address_handle.hop_limit = kHopLimit;

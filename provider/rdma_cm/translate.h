@@ -10,7 +10,7 @@ namespace brdma::provider {
 
 // Empty: neither IPv4 nor IPv6.
 [[nodiscard]] std::optional<cm::SocketAddress> address_of(const ucma::SockAddr& address);
-// False: an address that is left out.
+// False: an omitted address.
 [[nodiscard]] bool has_family(const ucma::SockAddr& address);
 [[nodiscard]] ucma::SockAddr sock_addr_of(const cm::SocketAddress& address);
 [[nodiscard]] cm::ConnectParameters parameters_of(const ucma::ConnParam& parameters);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Attacks on real programs, each with a figure; `bash tests/run attacks` runs all. A part that this user or machine has no way to try is
-skipped and says why. Last lines: a line for each part, then all figures as JSON (`--json FILE` as well).
+"""Attacks on real programs, each with a figure; `bash tests/run attacks` runs all. A part that this user or machine
+cannot run is skipped, with the reason. Last lines: a line for each part, then all figures as JSON (`--json FILE` as
+well).
 
   attacks.py --build BUILD [--victims BUILD-ASAN] [--only PART] [--seed N] [--seconds S] [--runs N] [--icmp N] [--forgeries N]
 """
@@ -26,7 +27,7 @@ def run_part(name, options):
         outcome = {"outcome": "skipped", "line": str(skipped)}
     except Failure as failure:
         outcome = {"outcome": "FAIL", "line": str(failure)}
-    except Exception:  # any: the other parts run all the same
+    except Exception:  # any: the other parts still run
         outcome = {"outcome": "FAIL", "line": traceback.format_exc()}
     outcome["seconds"] = round(time.monotonic() - began, 1)
     print(f"{outcome['outcome']:7} {outcome['seconds']:7.1f}s  {name}: {outcome['line']}", flush=True)

@@ -1,4 +1,5 @@
-"""What one user floods brdmad --system with (tests/daemon/users_test.cc, Floods): memory of the worker and time to answer others."""
+"""Floods of one user against brdmad --system (tests/daemon/users_test.cc, Floods): memory of the worker and time to
+answer others."""
 
 import os
 import re

@@ -1,5 +1,6 @@
-// Connection messages of who has seen none, of each kind: 100,000 and more (BRDMA_FORGERIES) end no connection. The
-// forger knows the addresses, the port, both queue pairs, and often one of the three numbers that name the connection.
+// Forged connection messages of each kind, without having seen any: 100,000 and more (BRDMA_FORGERIES) end no
+// connection. The forger knows the addresses, the port, both queue pairs, and often one of the three numbers that name
+// the connection.
 #include <algorithm>
 
 #include "base/random.h"
@@ -29,7 +30,7 @@ class ForgedMads : public RdmaCms, public testing::WithParamInterface<std::uint1
     id_b_ = request.id;
   }
 
-  // Towards the side that `to_a` says: one number right at most.
+  // Towards the side that `to_a` selects: one number right at most.
   wire::CmMad forged(bool to_a) {
     const std::uint64_t right = random_.below(4);
     const CommId ours = to_a ? request_.local_comm_id : reply_.local_comm_id;
@@ -100,7 +101,7 @@ class ForgedMads : public RdmaCms, public testing::WithParamInterface<std::uint1
     }
   }
 
-  // What others asked for is theirs; these two connections must see no event.
+  // Others' requests are theirs; these two connections must see no event.
   void expect_nothing_of(RdmaCm& side, IdNumber id) {
     while (const auto event = side.fetch_event(kChannel)) {
       ASSERT_NE(event->id, id) << static_cast<int>(event->kind);

@@ -1,5 +1,6 @@
-"""Packets and connection messages of who sees none (unit/device_forgery_test.cc, unit/cm_forgery_test.cc, forged_mads_test.cc): so many of each kind, none taken.
-The two programs, and the packets' kinds, run beside each other, on all cores."""
+"""Packets and connection messages forged without having seen any (unit/device_forgery_test.cc, unit/cm_forgery_test.cc,
+forged_mads_test.cc): so many of each kind, none accepted. The two programs, and the packets' kinds, run beside each
+other, on all cores."""
 
 import os
 import re
@@ -8,7 +9,7 @@ import time
 
 from parts import expect
 
-# Program, tests, and by what their number is divided: of each kind of message a hundredth, 100,000 at least.
+# Program, tests, and the divisor of their number: of each kind of message a hundredth, 100,000 at least.
 KINDS = {
     "packets": ("device_forgery_test", "Forgery.NoGuessedTokenIsAccepted", 1),
     "standard packets": ("device_forgery_test", "Forgery.StandardPacketsAreRefusedOnceBitmapModeIsAgreed", 1),

@@ -60,7 +60,7 @@ class HonestPeer {
   HonestPeer(const HonestPeer&) = delete;
   HonestPeer& operator=(const HonestPeer&) = delete;
 
-  // WRITE, READ it back, SEND, and the answer to that.
+  // WRITE, READ it back, SEND, and the reply to that.
   void round(std::mt19937_64& random) {
     std::uint8_t *const written = memory_.data(), *const read = written + kBytes;
     for (std::size_t i = 0; i < kBytes; ++i) written[i] = static_cast<std::uint8_t>(random() & 0x7F);

@@ -1,5 +1,5 @@
-// tests/attacks/honest.h - a peer of the victim that keeps to the rules: writes, reads back what it wrote, sends and is
-// answered, and knows how long that took.
+// tests/attacks/honest.h - a peer of the victim that keeps to the rules: writes, reads its data back, sends and gets
+// replies, and measures the time.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct HonestFigures {
   double longest = 0, longest_connect = 0;  // seconds
 };
 
-// Until standard input ends. Throws std::runtime_error where something is not as it must be.
+// Until standard input ends. Throws std::runtime_error on any wrong result.
 [[nodiscard]] HonestFigures talk_honestly(const std::string& victim, std::uint64_t seed);
 
 }  // namespace brdma::attacks

@@ -1,9 +1,10 @@
-"""A hostile peer (hostile_peer.h) of a real program (victim.h) that is built with sanitizers, as is the brdmad that it uses: the peer connects to
-the program and is connected to, speaks with the right tokens and keys, and keeps to no rule. Meanwhile an honest peer (honest.h) on a third
-host writes, reads, sends, and must find all as it should be. The program must neither end nor find a byte changed, or shown, that the
-hostile peer has no right to; nor may its brdmad end.
+"""A hostile peer (hostile_peer.h) of a real program (victim.h) that is built with sanitizers, as is the brdmad that it
+uses. The peer connects to the program and is connected to, has the right tokens and keys, and breaks every rule.
+Meanwhile an honest peer (honest.h) on a third host writes, reads, sends, and must find everything right. The program
+must neither end nor find a byte changed, or revealed, without the hostile peer's right; nor may its brdmad end.
 
-First the same for some seconds with a program that offers more than it may: that this is noticed, or the rest says nothing."""
+First the same for some seconds with a program that offers too much: this must be detected, or the rest proves
+nothing."""
 
 import json
 import os
@@ -30,7 +31,7 @@ class Attack:
         return self.programs.start(self.lab.on(host, *self.environment, *command))
 
     def run(self):
-        """What the three of them say of themselves, and what the victim's device has dropped."""
+        """The three programs' own reports, and the drops of the victim's device."""
         try:
             victim = self.start("h1", self.verbs, "victim", HOSTILE, str(self.seed), *self.plant)
             line = victim.stdout.readline()
@@ -39,7 +40,7 @@ class Attack:
             honest = self.start("h3", self.verbs, "honest", VICTIM, str(self.seed))
             time.sleep(1)  # it is connected before the attack begins
             peer = self.start("h2", os.path.join(os.path.abspath(self.options.build), "bin", "attack_peer"), HOSTILE, VICTIM, str(self.seed), str(self.seconds))
-            # The victim first: the others only see the consequences.
+            # The victim first: the others see only the consequences.
             programs = {"the victim": victim, "the honest peer": honest, "the hostile peer": peer}
             end = time.monotonic() + self.seconds + 60
             while peer.poll() is None and victim.poll() is None and honest.poll() is None:

@@ -1,4 +1,4 @@
-// What the hostile peer's connection manager says, and what it makes of it.
+// The messages of the hostile peer's connection manager, and its reactions.
 #include <algorithm>
 #include <cstring>
 
@@ -77,7 +77,7 @@ void HostilePeer::connect(Instant now) {
   if (id) link->id = id.value();
 }
 
-// RESET -> INIT -> RTR -> RTS, with the number and the PSN that the victim has said.
+// RESET -> INIT -> RTR -> RTS, with the victim's number and PSN.
 void HostilePeer::bring_up(Link& link, Psn first, Instant now) {
   Engine& engine = *sides_[link.side].engine;
   QpAttributes a;
@@ -167,7 +167,7 @@ void HostilePeer::on_request(const cm::Event& event, Instant now) {
   (void)agent_.accept(event.id, rep, now);
 }
 
-// With a word to the victim, or without.
+// With a message to the victim, or without.
 void HostilePeer::end_old(Instant now) {
   for (auto link = links_.begin(); link != links_.end();) {
     const auto next = std::next(link);

@@ -1,4 +1,4 @@
-// Control packets that the hostile peer makes up: with the right tokens, near to what is true, and then changed.
+// Invented control packets of the hostile peer: with the right tokens, near to valid ones, and then changed.
 #include <algorithm>
 #include <array>
 

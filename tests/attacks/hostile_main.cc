@@ -1,4 +1,4 @@
-// attack_peer - the hostile peer (hostile_peer.h); prints what it did as JSON, its seed first.
+// attack_peer - the hostile peer (hostile_peer.h); prints its actions as JSON, its seed first.
 //   attack_peer OWN VICTIM SEED SECONDS        IPv4 addresses; nobody else may have UDP port 4791 there
 #include <cstdio>
 #include <cstdlib>

@@ -122,7 +122,7 @@ void HostilePeer::pump(Instant now) {
   }
 }
 
-// As it is, or not.
+// Unchanged, or not.
 void HostilePeer::leave(Link* link, PacketBytes packet) {
   if (link == nullptr || !random_.chance_per_million(link->chance)) {
     send(packet, false);
@@ -177,7 +177,7 @@ void HostilePeer::attack(Instant now) {
     } else if (which < 6 && !link->kept.empty()) {
       PacketBytes packet = link->kept[random_.below(link->kept.size())];
       for (std::uint64_t changes = random_.below(3); changes > 0; --changes) mutate(packet, random_);
-      if (random_.below(2) == 0 && packet.size() > 16)  // where the next one is awaited
+      if (random_.below(2) == 0 && packet.size() > 16)  // at the next expected PSN
         store_be24(&packet[9], near(link->sent).value());
       ++figures_.invented;
       send(packet, true);
@@ -187,9 +187,9 @@ void HostilePeer::attack(Instant now) {
   }
 }
 
-// Work that may be done, and some that may not; then its own queue pair is the one that ends.
+// Permitted work, and some that is not; then its own queue pair is the one that ends.
 void HostilePeer::post_work(Link& link, Instant now) {
-  // The last two the victim grants to nobody.
+  // The victim grants the last two to nobody.
   static constexpr WorkOpcode kKinds[] = {WorkOpcode::kRdmaWrite,      WorkOpcode::kRdmaWrite,
                                           WorkOpcode::kSend,           WorkOpcode::kRdmaRead,
                                           WorkOpcode::kAtomicFetchAdd, WorkOpcode::kAtomicCmpSwap,

@@ -1,9 +1,9 @@
-// tests/attacks/hostile_peer.h - a peer that knows all that a peer knows (tokens, numbers, keys) and keeps to no rule.
-// Two engines of the library, one in bitmap mode and one that speaks standard packets only, and a connection manager
-// make what an honest peer would say; some of it leaves changed, twice, late or not at all, and more is made up.
+// tests/attacks/hostile_peer.h - a peer with all knowledge of a peer (tokens, numbers, keys) that breaks every rule.
+// Two engines of the library, one in bitmap mode and one with standard packets only, and a connection manager build
+// an honest peer's packets; some of them leave changed, twice, late or not at all, and more are invented.
 //
-// It connects to the victim and is connected to by it. What the victim must never show (kSecret) is looked for in every
-// packet that comes.
+// It connects to the victim and is connected to by it. Memory that the victim must never reveal (kSecret) is searched
+// in every packet that comes.
 #pragma once
 
 #include <array>
@@ -56,18 +56,18 @@ class HostilePeer {
     CompletionQueue* cq = nullptr;
     MemoryRegion *source = nullptr, *sink = nullptr;
   };
-  // One connection, or what is left of it.
+  // One connection, or its remains.
   struct Link {
     cm::CommId id = 0;
     std::size_t side = 0;
     QueuePair* qp = nullptr;
     std::uint32_t own_qpn = 0, victim_qpn = 0;
-    Psn own_psn, seen, sent;  // with which the victim begins; of what it sent last, and we
+    Psn own_psn, seen, sent;  // the victim's first; last received, last sent
     PathMtu mtu = PathMtu::k1024;
     Offer offer{};
-    std::uint32_t chance = 0;  // that a packet does not leave as it is, per million
+    std::uint32_t chance = 0;  // that a packet leaves changed, per million
     Instant until;
-    bool up = false, careful = false;  // careful: asks for nothing that it may not do, and lasts
+    bool up = false, careful = false;  // careful: makes only permitted requests, and lasts
     std::deque<PacketBytes> kept;
   };
 
@@ -110,7 +110,7 @@ class HostilePeer {
   HostileFigures figures_;
   Random random_;
   PeerSocket socket_;
-  std::vector<std::byte> memory_;  // what it sends, then what others may write
+  std::vector<std::byte> memory_;  // its outgoing data, then memory that others may write
   std::array<Side, kSides> sides_;
   std::list<Link> links_;
   cm::Outbox outbox_;

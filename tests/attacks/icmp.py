@@ -1,7 +1,8 @@
-"""A million forged ICMP messages (icmp_forger.cc) while ib_write_bw runs between two hosts of a lab: goodput beside that of runs without, and
-the route's MTU. A round is three runs in an order that changes: with none, with as many echo replies that nobody has asked for, forged.
-The link is limited to what leaves the machine something to spare, so that the messages' own cost is not what is measured; the ratios'
-medians count, because machines are busy at times. Once with the brdmad that programs start themselves, once with brdmad --system."""
+"""A million forged ICMP messages (icmp_forger.cc) while ib_write_bw runs between two hosts of a lab: goodput beside
+that of runs without, and the route's MTU. A round is three runs in an order that changes: with none, with as many
+unsolicited echo replies, forged. The link is limited so that the machine has spare time, so that the messages' own cost
+is not measured; the ratios' medians count, because machines are busy at times. Once with the brdmad that programs start
+themselves, once with brdmad --system."""
 
 import json
 import os
@@ -16,7 +17,7 @@ VICTIM, PEER = "10.77.0.1", "10.77.0.2"
 
 
 def goodput(lab, forger, kind, seed):
-    """Gbit/s of one run; how many messages were sent meanwhile."""
+    """Gbit/s of one run; the number of messages sent meanwhile."""
     programs = Programs()
     try:
         words = ["-F", "-D", str(SECONDS), "-s", "65536", "--report_gbits"]

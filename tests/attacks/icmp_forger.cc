@@ -1,9 +1,8 @@
 // attack_icmp - forges ICMP about a transfer that runs, at the given rate, from another host:
-//   attack_icmp VICTIM PEER KIND SEED      until standard input ends; then prints how many it sent
+//   attack_icmp VICTIM PEER KIND SEED      until standard input ends; then prints the number of messages
 // VICTIM sends to PEER. KIND: "forged" takes turns with fragmentation needed (MTUs from 68 up), port, host and network
 // unreachable, source quench as a switch's drop notification and time exceeded, quoting packets of UDP port 4791;
-// "harmless" sends as many messages of the same sizes, echo replies that nobody has asked for: the other half of a
-// pair.
+// "harmless" sends as many messages of the same sizes, unsolicited echo replies: the other half of a pair.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
@@ -71,7 +70,7 @@ class Forger {
   }
 
  private:
-  // Of a packet from the victim to its peer: IP, UDP, BTH and BXTH with numbers that are guesses.
+  // A quoted packet from the victim to its peer: IP, UDP, BTH and BXTH with guessed numbers.
   std::vector<std::byte> quote() {
     std::vector<std::byte> packet(kIpSize + kUdpSize + wire::kBthSize + wire::kBxthSize);
     store_be16(&packet[0], 0x4500);
@@ -90,7 +89,7 @@ class Forger {
     bth.psn = Psn{static_cast<std::uint32_t>(random_.next() & 0xFF'FFFF)};
     wire::emit_bth(bth, &packet[kIpSize + kUdpSize]);
     wire::Bxth bxth;
-    // The first slots, where programs are: their process gets to see it.
+    // The first slots, which programs have: their process gets to see it.
     bxth.source_qpn = static_cast<std::uint32_t>(random_.below(2048) << 13 | random_.below(8));
     bxth.token = random_.next();
     wire::emit_bxth(bxth, &packet[kIpSize + kUdpSize + wire::kBthSize]);
@@ -117,7 +116,7 @@ int main(int count, char** words) {
     std::perror("attack_icmp: socket");
     return 1;
   }
-  // A thousand of them made beforehand, and sent again and again with a pause each: what is measured is their receipt.
+  // A thousand of them made beforehand, and sent repeatedly with a pause each: their receipt is measured.
   constexpr std::size_t kMade = 8192, kBurst = 100;
   constexpr auto kPause = std::chrono::milliseconds(1);
   std::vector<std::vector<std::byte>> made;

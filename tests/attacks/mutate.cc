@@ -16,7 +16,7 @@ using wire::OpcodeShape;
 
 struct Field {
   std::uint8_t offset, bytes;  // within its header
-  bool guards = false;         // who it is for, or that it is believed at all: else most packets end there
+  bool guards = false;         // its destination or proof of origin: else most packets end there
 };
 constexpr std::array kBth{Field{1, 1}, Field{2, 2, true}, Field{4, 1}, Field{5, 3, true}, Field{8, 1}, Field{9, 3}};
 constexpr std::array kBxth{Field{0, 1},  Field{1, 3, true}, Field{4, 1},  Field{5, 3},  Field{8, 1},       Field{9, 3},
@@ -41,7 +41,7 @@ class Fields {
     }
     at_ += header_size;
   }
-  // A body of which no more is known than that it lies there.
+  // A body without known fields.
   void add_rest(std::size_t except_from, std::size_t except_to) {
     for (std::size_t offset = at_; offset + 4 <= size_; ++offset) {
       const bool guards = offset + 4 > except_from && offset < except_to;

@@ -1,5 +1,5 @@
-// tests/attacks/mutate.h - changes a packet in one of its fields: near to what it was, at a limit, or to anything.
-// Knows where the fields of each opcode lie (docs/wire.md); the ICRC is for who sends it.
+// tests/attacks/mutate.h - changes a packet in one of its fields: near to its value, at a limit, or to anything. Knows
+// the offsets of each opcode's fields (docs/wire.md); the sender computes the ICRC.
 #pragma once
 
 #include <cstddef>

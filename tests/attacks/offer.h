@@ -1,5 +1,5 @@
-// tests/attacks/offer.h - what each side says of its memory in the private data of a REQ or REP: three regions, which
-// the other may write and read, only read, and not touch at all (its key is said all the same).
+// tests/attacks/offer.h - each side's description of its memory in the private data of a REQ or REP: three regions,
+// which the other may write and read, only read, and not touch at all (its key is sent all the same).
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ inline std::uint64_t get(const std::uint8_t*& at, std::size_t bytes) {
   }
   return bytes;
 }
-// Of a peer who may have said anything; nothing: too short.
+// From a peer that may have sent anything; none: too short.
 [[nodiscard]] inline std::optional<Offer> parse_offer(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < kOfferSize) return std::nullopt;
   Offer offer;
@@ -52,9 +52,9 @@ inline std::uint64_t get(const std::uint8_t*& at, std::size_t bytes) {
   return offer;
 }
 
-// Bytes that no peer may ever read are this word, again and again; whoever sees it has read where it must not.
+// Bytes that no peer may ever read are this word, repeated; a peer that sees it has read forbidden memory.
 inline constexpr std::array<std::uint8_t, 8> kSecret{0x53, 0x65, 0x43, 0x72, 0x45, 0x74, 0x21, 0x7E};
-// What a hostile peer writes has this bit in each byte; what it finds has it in none.
+// A hostile peer's data has this bit in each byte; the victim's memory has it in none.
 inline constexpr std::uint8_t kHostileBit = 0x80;
 
 inline constexpr std::uint16_t kVictimPort = 7471, kHostilePort = 7472;

@@ -1,4 +1,4 @@
-"""What the parts of the attacks share: a part's outcome, programs that end with it, a lab of its own."""
+"""Shared by the parts of the attacks: a part's outcome, programs that end with it, a lab of its own."""
 
 import contextlib
 import json
@@ -10,11 +10,11 @@ import sys
 KILL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kill")
 sys.path.insert(0, KILL)
 
-PATIENCE = 60  # seconds; far above what anything here takes, on a machine with other things to do
+PATIENCE = 60  # seconds; far above any step here, on a busy machine
 
 
 class Skipped(Exception):
-    """Why a part can't be tried here."""
+    """The reason why a part cannot be tried here."""
 
 
 class Failure(Exception):

@@ -1,4 +1,4 @@
-// tests/attacks/peer_socket.h - the hostile host's UDP port: no brdmad, no steering, packets as they are given.
+// tests/attacks/peer_socket.h - the hostile host's UDP port: no brdmad, no steering, packets as given.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ class PeerSocket {
 
   [[nodiscard]] IpAddress own() const { return own_; }
   [[nodiscard]] IpAddress victim() const { return victim_; }
-  // Of the packet's ICRC, with identification 0, which is what the system sends.
+  // Computes the packet's ICRC, with identification 0, which the system sends.
   void sign(PacketBytes& packet) const;
   void send(const PacketBytes& packet);
-  // From the victim's host only. False: nothing there. `source_port`: where it came from.
+  // From the victim's host only. False: nothing there. `source_port`: the sender's.
   [[nodiscard]] bool receive(PacketBytes& packet, std::uint16_t& source_port);
   void wait(int milliseconds) const;
 

@@ -1,6 +1,6 @@
-// attack_short - a short verbs program that knows what it must have counted: two queue pairs of its own, WRITEs from
-// the one to the other whose every byte is checked, then brdmad's account of its lease and its counters. Exit code 0:
-// all as it must be.
+// attack_short - a short verbs program that knows its expected counters: two queue pairs of its own, WRITEs from the
+// one to the other whose every byte is checked, then brdmad's account of its lease and its counters. Exit code 0:
+// success.
 //   attack_short WRITES           attack_short hold WRITES: then "held", and it waits for the end of standard input
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -112,7 +112,7 @@ class Program {
   std::array<ibv_qp*, 2> qps_{};
 };
 
-// brdmad has one lease of this process, of this user, and its counters are what it did.
+// brdmad has one lease of this process, of this user, with the right counters.
 void check_account(unsigned writes) {
   const auto answer = brdma::io::query_daemon(nlohmann::json{{"query", "statistics"}});
   if (!answer) throw std::runtime_error("brdmad: " + answer.reason().message);

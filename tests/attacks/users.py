@@ -1,6 +1,6 @@
-"""Two users, each runs a short program (short_program.cc) so many times beside the other, under one brdmad --system. Each run checks that
-brdmad has its lease and counts what it did, no more and no less. Two programs that only wait, one of either user, must find nothing of
-theirs changed, and the sum of all counters must be what all have done."""
+"""Two users, each runs a short program (short_program.cc) so many times beside the other, under one brdmad --system.
+Each run checks that brdmad has its lease and its exact counters. Two programs that only wait, one of either user, must
+see no change of their own counters, and the sum of all counters must equal the total of all runs."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import kill
 from parts import PATIENCE, Programs, Skipped, expect, has_root
 
 USERS, WRITES = (61001, 61002), 20
-# Ran as one of the users, who may have no Python that he can read.
+# Runs as one of the users, who may have no readable Python.
 LOOP = 'runs=$1; shift; i=0; while [ $i -lt $runs ]; do "$@" > /dev/null || { echo "run $i: exit code $?" >&2; exit 1; }; i=$((i+1)); done'
 
 
@@ -21,7 +21,7 @@ def as_user(uid):
 
 
 def copied(build, directory):
-    """Where every user can run it: a build may be anywhere."""
+    """At a place where every user can run it: a build may be anywhere."""
     os.chmod(directory, 0o755)
     for name in ("bin/brdma", "bin/brdmad", "bin/attack_short", "lib/libbitmaprdma.so"):
         os.makedirs(os.path.join(directory, os.path.dirname(name)), exist_ok=True)
@@ -87,7 +87,7 @@ def run(options):
                 seconds, done = attack(options, running, copied(options.build, directory))
             os.write(writing, f"{seconds:.1f} {done}".encode())
             code = 0
-        except BaseException as error:  # the parent says so
+        except BaseException as error:  # the parent reports it
             os.write(writing, f"{type(error).__name__}: {error}".encode()[:4000])
         finally:
             running.end()

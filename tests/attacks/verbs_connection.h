@@ -17,7 +17,7 @@ class VerbsConnection {
  public:
   static constexpr std::uint32_t kSends = 64, kReceives = 8;
 
-  // Takes over the identifier. Throws std::runtime_error, and the identifier is gone all the same.
+  // Takes over the identifier. Throws std::runtime_error, and the identifier is gone anyway.
   VerbsConnection(rdma_cm_id* id, ibv_pd* pd);
   ~VerbsConnection();
   VerbsConnection(const VerbsConnection&) = delete;
@@ -32,7 +32,7 @@ class VerbsConnection {
     std::uint32_t key = 0;
   };
   [[nodiscard]] bool send(std::uint64_t wr_id, const Work& work);
-  // False: an error completion was among them, and the connection is of no use any more.
+  // False: an error completion was among them, and the connection is unusable.
   [[nodiscard]] bool poll(std::vector<ibv_wc>& done);
 
  private:

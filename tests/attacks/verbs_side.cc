@@ -1,5 +1,5 @@
 // attack_verbs - the two verbs programs of the attack by a hostile peer (hostile.py). Both end with standard input and
-// then print what they did as JSON; exit code 1 with a sentence where something is not as it must be.
+// then print their results as JSON; exit code 1 with a sentence on any wrong result.
 //   attack_verbs victim HOSTILE SEED [plant]      "listening" first
 //   attack_verbs honest VICTIM SEED
 #include <cstdio>

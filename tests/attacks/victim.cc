@@ -182,7 +182,7 @@ void Victim::on_request(rdma_cm_id* id, const std::vector<std::uint8_t>& said) {
   rdma_conn_param answer = connection_parameters(bytes);
   if (rdma_accept(id, &answer) != 0) return end(std::prev(sessions_.end()));
   ++(honest ? figures_.honest : figures_.accepted);
-  // It works on what the hostile one offers as soon as it may.
+  // It uses the hostile peer's offer as soon as allowed.
   const auto offer = parse_offer(said);
   if (!honest && offer) work_on(session, *offer);
 }
@@ -225,7 +225,7 @@ void Victim::on_route(rdma_cm_id* id) {
   if (rdma_connect(id, &request) != 0) end(std::prev(sessions_.end()));
 }
 
-// Whatever the peer says of its memory: it is the peer's.
+// Uses the peer's offer, whatever it is.
 void Victim::work_on(Session& session, const Offer& offer) {
   static constexpr ibv_wr_opcode kKinds[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_READ,
                                              IBV_WR_ATOMIC_FETCH_AND_ADD};

@@ -1,6 +1,6 @@
 // tests/attacks/victim.h - a verbs program with a hostile peer and honest ones: a server for both, and a client of the
-// hostile one. It offers memory (offer.h), does work on what its peers offer, and looks at all of its memory many times
-// a second.
+// hostile one. It offers memory (offer.h), works on its peers' offers, and checks all of its memory many times a
+// second.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@
 namespace brdma::attacks {
 
 struct VictimOptions {
-  std::string hostile;  // whom to connect to, and who gets the hostile offer
+  std::string hostile;  // the peer to connect to, which gets the hostile offer
   std::uint64_t seed = 1;
-  bool plant = false;  // offers more than it may: what looks after it must notice
+  bool plant = false;  // offers too much: the checks must detect it
 };
 
 struct VictimFigures {
@@ -36,7 +36,7 @@ class Victim {
   Victim(const Victim&) = delete;
   Victim& operator=(const Victim&) = delete;
 
-  // Until standard input ends, or something has changed that must not: then a sentence.
+  // Until standard input ends, or a forbidden change: then a sentence.
   [[nodiscard]] std::string run();
   [[nodiscard]] const VictimFigures& figures() const { return figures_; }
 
@@ -48,7 +48,7 @@ class Victim {
     std::unique_ptr<VerbsConnection> connection;
     Role role = Role::kAccepted;
     [[nodiscard]] bool honest() const { return role == Role::kHonest; }
-    std::vector<std::size_t> buffers;  // that it has open, by number
+    std::vector<std::size_t> buffers;  // open ones, by number
     double until = 0;
   };
   using Sessions = std::list<Session>;

@@ -1,5 +1,5 @@
 // tests/attacks/victim_memory.h - the memory of a program with a hostile peer: regions with guards around them, and a
-// copy of all as it must be. Only what was opened may differ.
+// copy with the expected contents. Only open areas may differ.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +27,10 @@ class VictimMemory {
   [[nodiscard]] Area take(std::size_t size, bool secret);
   [[nodiscard]] std::uint8_t* at(std::size_t offset) const { return bytes_ + offset; }
 
-  // From now on the peer may write there; until close(), which restores what was there.
+  // From now on the peer may write there; until close(), which restores the contents.
   void open(Area area) { open_[area.offset] = area.size; }
   void close(Area area);
-  // A sentence about the first byte that has changed and must not have; empty: none.
+  // A sentence about the first forbidden change; empty: none.
   [[nodiscard]] std::string violation() const;
 
  private:

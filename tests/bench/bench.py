@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Speed of this library beside everything else that could be used instead, all in one run, turn by turn (README.md here)."""
+"""Speed of this library beside its alternatives, all in one run, turn by turn (README.md here)."""
 import argparse
 import os
 import platform
@@ -17,12 +17,12 @@ from cores import Cores
 from hosts import Lab
 from systems import systems
 
-PATIENCE = 2.0  # seconds that a step with a goal of its own waits for near processors
+NEAR_WAIT_SECONDS = 2.0  # seconds that a step with a goal of its own waits for near processors
 MEASURES = ("curves", "messages", "queue_pairs", "threads", "seldom", "sleepers", "connecting", "memory", "goodput")
 
 
 class Progress:
-    """One line a step: how far, how much longer, what it gave."""
+    """One line for each step: progress, remaining time, result."""
 
     def __init__(self, steps):
         self.steps, self.done, self.started = steps, 0, time.monotonic()
@@ -45,7 +45,7 @@ class Bench:
         return not self.options.only or name in self.options.only
 
     def steps(self, mtu):
-        """Of one interface MTU; what does not depend on it only once."""
+        """Steps of one interface MTU; those that do not depend on it run only once."""
         quick, build = self.options.quick, self.build
         made = {"curves": lambda: measures.curves(self.systems, mtu, quick)}
         if mtu == 9000:
@@ -71,9 +71,9 @@ class Bench:
     def round(self, steps, lab, progress, where):
         for step in steps:
             try:
-                near = self.cores.wait(PATIENCE if step.patient else 0)
+                near = self.cores.wait(NEAR_WAIT_SECONDS if step.patient else 0)
                 found = step.run(lab)
-                near = self.cores.near() and near or step.once  # what comes out the same each time does not depend on it
+                near = self.cores.near() and near or step.once  # results that are the same each time do not depend on it
                 self.readings += [replace(each, near=near) for each in found]
                 outcome = ("" if near else "far: ") + ", ".join(f"{report.rounded(each.value)} {each.unit}" for each in found)
             except (RuntimeError, OSError, IndexError, ValueError, KeyError) as error:
@@ -85,7 +85,7 @@ class Bench:
         return f"{os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.1f} at the end; {self.options.rounds} rounds on {time.strftime('%Y-%m-%d')}; {self.cores.shown()}\n"
 
     def write(self, folder, document=None):
-        """Numbers and pictures into `folder`, tables into the document. What was not measured now stays."""
+        """Numbers and pictures into `folder`, tables into the document. Measures without new readings stay."""
         os.makedirs(folder, exist_ok=True)
         results = report.Results()
         path = os.path.join(folder, "performance.tsv")
@@ -121,7 +121,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         bench.run()
-    except KeyboardInterrupt:  # the labs are down; what there is by now is kept, but not written into docs
+    except KeyboardInterrupt:  # the labs are down; the results so far are kept, but not written into docs
         options.write = False
         bench.failed.append("interrupted")
     parts = bench.write(os.path.join(bench.build, "bench"))

@@ -1,5 +1,5 @@
-"""What bounds a goal, by measurement: what the least that does the same work over UDP sockets (raw_bulk, raw_messages, raw_pingpong) reached
-in the same run, put as the goal is; and how near ours is to it."""
+"""Bounds of goals, by measurement: the results of the minimal transport for the same work over UDP sockets (raw_bulk,
+raw_messages, raw_pingpong) in the same run, expressed as the goal is; and the library's distance to them."""
 from dataclasses import dataclass
 
 from report import rounded, table
@@ -30,7 +30,7 @@ class Bound:
 
 
 class Bounds:
-    """`goals`: report.Goals, which says how far ahead of others ours is where it is least."""
+    """`goals`: report.Goals, with the library's smallest lead over others."""
 
     def __init__(self, results, goals):
         self.results, self.rows = results, []
@@ -62,7 +62,8 @@ class Bounds:
                  *(self.results.median("messages", name, "9000", "1") for name in (LEAST, f"{OURS}, lists of 64")))
 
     def queue_pairs(self):
-        """A ratio of the least to itself bounds only who is as cheap over one: so what a message takes is here as well."""
+        """A ratio of the minimal transport to itself bounds only a library that is as cheap over one: so the cost of a
+        message is here as well."""
         for cost in ("CPU ns a message, client", "instructions a message, client"):
             names = (f"{LEAST}: {cost}", cost)
             self.add(f"{cost}, 20,000 queue pairs", "9000", None, *(self.results.median("queue pairs", name, "9000", "20000") for name in names), at_most=True)
@@ -79,7 +80,7 @@ class Bounds:
         return table(["goal", "MTU", "wanted", "bound", "the goal is", "ours", "ours to the bound (1: at it)"], lines)
 
     def into(self, results):
-        """As rows of the numbers, in place of those of a run before."""
+        """As rows of the numbers, replacing those of an earlier run."""
         results.rows = {key: row for key, row in results.rows.items() if key[0] != MEASURE}
         for each in self.rows:
             for x, value in (("bound", each.bound), ("ours", each.ours), ("ours to the bound", each.near)):

@@ -1,7 +1,7 @@
-// core_distance - how long a cache line takes from one of two processors to the other. On a virtual machine it changes
-// by the second, as the host moves the virtual processors about: 35 to 50 ns while they share a cache, 190 to 220 where
-// not (AMD EPYC). Everything that passes data between two programs then runs at half its speed or less, and a benchmark
-// that does not know compares one row of the one with another of the other.
+// core_distance - the time of a cache line between two processors, one way. On a virtual machine it changes by the
+// second, as the host moves the virtual processors: 35 to 50 ns while they share a cache, 190 to 220 otherwise (AMD
+// EPYC). Everything that passes data between two programs then runs at half its speed or less, and a benchmark without
+// this check compares a row of one state with a row of the other.
 //   core_distance          -> core_distance_ns N, between the first two that it may run on; 0 where there is but one
 #include <pthread.h>
 #include <sched.h>
@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr unsigned kExchanges = 100;  // of a burst, there and back: some 10 to 50 us
 constexpr std::size_t kBursts = 41;
-constexpr std::chrono::milliseconds kPatience{200};  // in all: who has no core to himself cannot be measured
+constexpr std::chrono::milliseconds kPatience{200};  // in all: a program without a core of its own cannot be measured
 
 alignas(128) std::atomic<unsigned> line{0};
 
@@ -30,7 +30,7 @@ void stay_on(int processor) {
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-// Adds one to each odd value that it finds, until it is told to stop.
+// Adds one to each odd value that it finds, until stopped.
 void answer(int processor, const std::atomic<bool>& stop) {
   stay_on(processor);
   for (unsigned next = 1; !stop.load(std::memory_order_relaxed);) {
@@ -40,7 +40,7 @@ void answer(int processor, const std::atomic<bool>& stop) {
   }
 }
 
-// One way, ns: the median of the bursts, so that one in which somebody else had a core does not count.
+// One way, ns: the median of the bursts, so that one with a lost core does not count.
 double distance(int processor) {
   line = 0;
   std::atomic<bool> stop{false};
@@ -76,7 +76,7 @@ int main() {
     if (CPU_ISSET(each, &allowed)) processors.push_back(each);
   }
   if (processors.size() < 2) {
-    std::puts("core_distance_ns 0");  // one processor: nothing is passed between two
+    std::puts("core_distance_ns 0");  // one processor: nothing passes between two
     return 0;
   }
   stay_on(processors[0]);

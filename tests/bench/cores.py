@@ -1,5 +1,6 @@
-"""Whether the machine's processors are near each other just now. On a virtual machine that changes by the second (core_distance.cc), and
-halves what two programs can pass to each other: so a row of one state does not compare with a row of the other."""
+"""Whether the machine's processors are near each other at the moment. On a virtual machine that changes by the second
+(core_distance.cc), and halves the data rate between two programs: so a row of one state does not compare with a row of
+the other."""
 import os
 import subprocess
 import time
@@ -28,7 +29,7 @@ class Cores:
         return now
 
     def wait(self, seconds):
-        """Until they are near, or so long. Whether they are."""
+        """Waits until they are near, or so long. Returns whether they are."""
         until = time.monotonic() + seconds
         while not (near := self.near()) and time.monotonic() < until:
             time.sleep(0.05)

@@ -1,5 +1,5 @@
 // event_pingpong - request and reply between two programs that sleep, over TCP and over verbs: SENDs, and a completion
-// channel. A reply is in hand when the program has it, so the two do the same.
+// channel. A reply counts when the program has it, so the two do the same work.
 //   event_pingpong HOW BYTES COUNT [ADDRESS]     client's round trip in us: median, 99th percentile; its CPU time a
 //   turn
 //     tcp        epoll_wait, recv, send
@@ -76,7 +76,7 @@ class Verbs {
     peer.meet();
   }
   ~Verbs() {
-    peer_.meet();  // the last reply, if it was lost, is sent again as long as there is a queue pair
+    peer_.meet();  // a lost last reply is retransmitted as long as there is a queue pair
     ibv_ack_cq_events(cq_, events_);
     ibv_destroy_qp(qp_);
     ibv_destroy_cq(cq_);
@@ -102,7 +102,7 @@ class Verbs {
 
  private:
   static constexpr int kReceives = 16;
-  static constexpr unsigned kSignaledEvery = 32;  // as programs do for which a reply says enough
+  static constexpr unsigned kSignaledEvery = 32;  // as in programs for which a reply suffices
   [[nodiscard]] std::uint32_t bytes() const { return static_cast<std::uint32_t>(memory_.size() / 2); }
   [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(memory_.data()); }
 

@@ -1,6 +1,6 @@
-// tests/bench/exchange.h - what the benchmark's own verbs programs share: a device, a TCP connection over which two
-// programs tell each other their queue pairs, and RC queue pairs brought up. Programs of a pair have the same words;
-// the one with an address more is the client. Whatever goes wrong ends the program with a message.
+// tests/bench/exchange.h - shared by the benchmark's own verbs programs: a device, a TCP connection over which two
+// programs exchange their queue pairs, and RC queue pairs in RTS. Programs of a pair have the same arguments; the one
+// with an additional address is the client. Any error ends the program with a message.
 #pragma once
 #include <infiniband/verbs.h>
 
@@ -38,7 +38,7 @@ class Peer {
   [[nodiscard]] std::string own_address() const;  // as text
   // Both have come so far.
   void meet() const;
-  // The other end has said something, or has gone: it costs a system call.
+  // The other end has sent something, or is gone: costs a system call.
   [[nodiscard]] bool said_something() const;
   [[nodiscard]] int descriptor() const { return fd_; }
 
@@ -57,13 +57,13 @@ struct Device {
 };
 [[nodiscard]] Device open_device();
 
-// What one end must know of the other's queue pair.
+// Facts about one end's queue pair that the other needs.
 struct Address {
   std::uint32_t qp_number = 0;
   ibv_gid gid{};
 };
 
-// Work requests, the most under way at once.
+// Work requests, the maximum in flight at once.
 [[nodiscard]] ibv_qp* create_queue_pair(const Device& device, ibv_cq* cq, std::uint32_t depth,
                                         std::uint32_t receives = 1);
 void connect_queue_pair(const Device& device, ibv_qp* qp, const Address& peer);
@@ -74,12 +74,12 @@ struct Window {
   std::uint32_t rkey = 0;
 };
 
-// Both ends call it with as many queue pairs: tells the peer ours, connects each to its counterpart, returns when both
-// are done.
+// Both ends call it with as many queue pairs: sends ours to the peer, connects each to its counterpart, returns when
+// both are done.
 void connect_all(const Device& device, const Peer& peer, const std::vector<ibv_qp*>& queue_pairs);
 // Memory that both ends may read and write.
 [[nodiscard]] ibv_mr* register_memory(const Device& device, std::vector<std::uint8_t>& memory);
-// Tells the peer our window, and is told its.
+// Exchanges the windows of both ends; returns the peer's.
 [[nodiscard]] Window exchange_windows(const Peer& peer, const ibv_mr* mr);
 
 // Posts and polls for `cq`'s one or more queue pairs; a failed request ends the program.
@@ -92,7 +92,7 @@ struct Request {
   bool signaled = true;
 };
 void post(ibv_qp* qp, const Request& request);
-// How many have completed since.
+// Number of completions polled.
 [[nodiscard]] std::size_t poll(ibv_cq* cq);
 
 }  // namespace bench

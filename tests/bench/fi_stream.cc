@@ -1,6 +1,6 @@
-// fi_stream - bandwidth of libfabric's reliable datagrams over a provider: COUNT messages of BYTES one way, up to 64
-// under way (fewer of large ones). The time ends when the server has received all and has said so by TCP. Debian
-// packages no benchmark of libfabric but fi_pingpong, which has one message under way.
+// fi_stream - bandwidth of libfabric's reliable datagrams over a provider: COUNT messages of BYTES one way, up to 64 in
+// flight (fewer large ones). The time ends when the server has received all and reported that by TCP. Debian packages
+// no benchmark of libfabric but fi_pingpong, which has one message in flight.
 //   fi_stream PROVIDER BYTES COUNT [ADDRESS]
 #include <netinet/in.h>
 #include <rdma/fabric.h>
@@ -59,7 +59,7 @@ class Endpoint {
     }
   }
 
-  // Tells the other end our address, and takes its.
+  // Exchanges addresses with the other end.
   void meet(const bench::Peer& peer) {
     std::array<std::uint8_t, 64> name{}, theirs{};
     std::size_t size = name.size();
@@ -77,7 +77,7 @@ class Endpoint {
     return posted(
         fi_recv(endpoint_, memory_.data() + slot * bytes, bytes, descriptor_, FI_ADDR_UNSPEC, &contexts_[slot]));
   }
-  // The slot of one completion, or none. Progress is made here and nowhere else.
+  // The slot of one completion, or none. Progress is made only here.
   bool poll(std::size_t& slot) {
     fi_cq_entry entry{};
     const ssize_t n = fi_cq_read(cq_, &entry, 1);

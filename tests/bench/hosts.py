@@ -1,4 +1,4 @@
-"""Two hosts of a lab, and programs on them: what they said, and the CPU time that they took."""
+"""Two hosts of a lab, and programs on them: their output and their CPU time."""
 import os
 import re
 import select
@@ -19,7 +19,8 @@ class Ended:
 
 
 class Program:
-    """One that runs, its output in a file. Only wait() reaps it (Popen's own functions would, and lose what it used). Its CPU time is known once it has ended: that of `brdma lab exec`, some milliseconds, is in it."""
+    """A running program, its output in a file. Only wait() reaps it (Popen's own functions would, and lose its resource
+    usage). Its CPU time is known once it has ended: it includes that of `brdma lab exec`, some milliseconds."""
 
     def __init__(self, command, shown):
         self.shown, self.started = shown, time.monotonic()
@@ -45,7 +46,7 @@ class Program:
         return Ended(output, usage.ru_utime + usage.ru_stime, time.monotonic() - self.started)
 
     def end(self):
-        """Whatever became of it."""
+        """After success or failure."""
         if self.process.returncode is None:
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
             try:
@@ -55,7 +56,7 @@ class Program:
 
 
 class Lab:
-    """Torn down at the end whatever happens. `mtu` is that of the interfaces; `network` are options of `brdma lab up`."""
+    """Torn down at the end in any case. `mtu` is that of the interfaces; `network` are options of `brdma lab up`."""
 
     def __init__(self, build, mtu=9000, network=()):
         self.build, self.mtu, self.network = build, mtu, list(network)
@@ -90,7 +91,8 @@ class Lab:
         return self.start(host, program, environment).wait(seconds)
 
     def pair(self, client, port, server=None, environment=None, seconds=60, server_ends=True):
-        """Server on h1, client on h2: by default the same words and h1's address. What the two said, client first. Port "cm": of RDMA-CM."""
+        """Server on h1, client on h2: by default the same words and h1's address. Returns both outputs, client first.
+        Port "cm": of RDMA-CM."""
         first = self.start("h1", server or client, environment)
         try:
             self.wait_bound(port)
@@ -100,7 +102,7 @@ class Lab:
             first.end()
 
     def served(self, program, port, words, seconds=60):
-        """A program of which `serve PORT` on h1 is one end, and the other on h2 ends both."""
+        """A program with `serve PORT` on h1 as one end; the other on h2 ends both."""
         server = self.start("h1", [program, "serve", port])
         try:
             self.wait_bound(port)
@@ -110,7 +112,7 @@ class Lab:
             server.end()
 
     def wait_bound(self, port, seconds=15):
-        """Until somebody listens on h1's TCP port, or has the UDP port."""
+        """Until a program listens on h1's TCP port, or has the UDP port."""
         until = time.monotonic() + seconds
         if port == "cm":
             wanted, command = re.compile("LISTEN"), [self.brdma, "resource", "show", "cm_id"]

@@ -1,5 +1,5 @@
-// idle_qps - what an RC queue pair costs while it does nothing: creates COUNT of them, connects them in pairs, and
-// prints the growth of resident memory per queue pair, before (created) and after connecting.   idle_qps [COUNT]
+// idle_qps - memory of an idle RC queue pair: creates COUNT of them, connects them in pairs, and prints the growth of
+// resident memory per queue pair, before (created) and after connecting.   idle_qps [COUNT]
 #include <infiniband/verbs.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-"""Steps for what perftest does not measure: many queue pairs, threads, programs that seldom poll, connecting, memory."""
+"""Steps that perftest does not measure: many queue pairs, threads, programs that seldom poll, connecting, memory."""
 import json
 import os
 import re
@@ -24,13 +24,13 @@ QUEUE_PAIRS, QUEUE_PAIRS_QUICK = (1, 100, 1000, 20_000), (1, 1000)
 
 
 def many_queue_pairs(build, mtu, quick):
-    """Ours, and as many connections of the least transport over UDP sockets."""
+    """The library, and as many connections of the minimal transport over UDP sockets."""
     rows = (("message_ns", "ns a message"), ("message_cpu_ns", "CPU ns a message, client"), ("bytes", "resident bytes a queue pair, used"),
             ("create_us", "us to create one"), ("connect_us", "us to connect one, numbers told by TCP"))
 
     def packets(lab):
         """Of messages and of their acknowledgements, by the client's host up to now."""
-        said = lab.run("h2", [lab.brdma, "-j", "statistic", "show"]).output  # and a remark, where there was no program yet
+        said = lab.run("h2", [lab.brdma, "-j", "statistic", "show"]).output  # and a remark, if there was no program yet
         counters, _ = json.JSONDecoder().raw_decode(said, said.index("["))
         return sum(each.get(name, 0) for each in counters for name in ("sent_data_pkts", "acks_received"))
 
@@ -53,8 +53,9 @@ def many_queue_pairs(build, mtu, quick):
 
 
 def instructions(build, mtu, quick):
-    """Of a message in the client's engine, by callgrind, so other work on the machine does not change them. Without sockets: with them a
-    program under callgrind is so slow that its posts do not wait for each other, as they do in life. And of the least transport, alike."""
+    """Instructions of a message in the client's engine, by callgrind, so other work on the machine does not change
+    them. Without sockets: with them a program under callgrind is so slow that its posts do not wait for each other, as
+    they do in reality. The minimal transport, likewise."""
     budget = SourceFileLoader("budget", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench_micro", "budget")).load_module()
     name = "instructions a message, client"
 
@@ -108,7 +109,7 @@ def threads(build, mtu, quick):
                 def run(lab, size=size, count=count, name=name, way=way):
                     return [Reading("threads", f"{name}, {size_name(size)}", mtu, str(count), "k/s", way(lab, count, size) / 1e3)]
                 found.append(Step(f"{count} {name}, {size_name(size)}", run, patient=True))
-            steps += found * (GOAL_TURNS if count == 2 and not quick else 1)  # what a goal compares
+            steps += found * (GOAL_TURNS if count == 2 and not quick else 1)  # compared by a goal
     return steps
 
 

@@ -1,7 +1,6 @@
-// many_qps - what a message costs when a program has many queue pairs: COUNT of them, all used round robin, 64-byte
-// WRITEs, at most 64 under way. Prints microseconds to create and to connect one, nanoseconds and CPU time a message,
-// resident memory a queue pair after all were used, and how many messages there were in all. The other end does nothing
-// but answer.
+// many_qps - cost of a message in a program with many queue pairs: COUNT of them, all used round robin, 64-byte WRITEs,
+// at most 64 in flight. Prints microseconds to create and to connect one, nanoseconds and CPU time a message, resident
+// memory a queue pair after all were used, and the number of messages in all. The other end only responds.
 //   many_qps COUNT MESSAGES [ADDRESS]
 // Instructions: valgrind --tool=callgrind --toggle-collect='round_robin*'.
 #include <algorithm>
@@ -36,7 +35,7 @@ void drive(Load& load, std::size_t messages) {
 
 }  // namespace
 
-// What is measured: a function of its own, so that callgrind can tell its cost with all that it calls.
+// The measured part: a function of its own, so that callgrind can attribute its cost with its callees.
 [[gnu::noinline]] void round_robin(Load& load, std::size_t messages) { drive(load, messages); }
 
 int main(int argc, char** argv) {
@@ -68,7 +67,7 @@ int main(int argc, char** argv) {
                           .lkey = mr->lkey,
                           .to = window},
               .queue_pairs = queue_pairs};
-    drive(load, count + kUnderWayMax);  // each has been used: the peer's word of bitmap mode has come
+    drive(load, count + kUnderWayMax);  // each has been used: the peer's agreement on bitmap mode has come
     load.next = 0;
     const std::uint64_t cpu = bench::cpu_ns(), from = bench::now_ns();
     round_robin(load, messages);

@@ -1,5 +1,5 @@
-"""What is measured: each measure is a list of steps, of which a round runs every one once, so that whatever else the machine does
-meets all of them alike."""
+"""The measures: each is a list of steps; a round runs every one once, so that other load of the machine affects all of
+them alike."""
 import os
 from dataclasses import dataclass
 from typing import Callable
@@ -9,8 +9,8 @@ from systems import LATENCY_SIZES, SIZES, Iperf, Ours, RawSameWork, RawUdp
 
 QUICK_SIZES = [64, 4 << 10, 64 << 10, 1 << 20]
 QUICK_LATENCIES = [8, 4 << 10, 64 << 10]
-# What goals compare at one point is run so often in a round, in turn: the machine's moments of half speed hit one run in some, and a
-# median of three may be one of them.
+# Points that goals compare are run repeatedly in a round, in turn: the machine's moments of half speed affect one run
+# in some, and a median of three may be one of them.
 GOAL_SIZES = {"bandwidth": 64 << 10, "latency": 8}
 GOAL_TURNS = 3
 
@@ -20,7 +20,7 @@ class Reading:
     measure: str
     system: str
     mtu: int
-    x: str  # a size, a number of queue pairs, what else the measure varies
+    x: str  # a size, a number of queue pairs, or another parameter of the measure
     unit: str
     value: float
     near: bool = True  # the processors were, before and after (cores.py)
@@ -30,8 +30,8 @@ class Reading:
 class Step:
     shown: str
     run: Callable  # of a lab: a list of readings
-    once: bool = False  # comes out the same each time: only in the first round
-    patient: bool = False  # a goal compares it by itself: waits a while for near processors
+    once: bool = False  # the same result each time: only in the first round
+    patient: bool = False  # compared by a goal of its own: waits a while for near processors
 
 
 def size_name(size):

@@ -71,7 +71,7 @@ struct End {
 
 }  // namespace
 
-// Functions of their own, so that callgrind tells their cost with all that they call.
+// Functions of their own, so that callgrind attributes their cost with their callees.
 [[gnu::noinline]] int batch_by_post(ibv_qp* qp, ibv_send_wr* requests) {
   ibv_send_wr* bad = nullptr;
   return ibv_post_send(qp, requests, &bad);

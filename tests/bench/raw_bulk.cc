@@ -1,12 +1,11 @@
-// raw_bulk - the least that a transport of long WRITEs has to do over UDP sockets with segmentation offload: a message
-// in packets of PAYLOAD, each a header of its own, the payload from the program's memory and an ICRC (wire/crc/icrc.h:
-// the same code as ours); at the other end the ICRC and one copy to the place that the header names; a window, which
-// the receiver's counts move on. Memory at both ends is one message, written anew each time, as ib_write_bw's is. No
-// repair.
+// raw_bulk - the minimal transport of long WRITEs over UDP sockets with segmentation offload. A message goes in packets
+// of PAYLOAD, each with a header, the payload from the program's memory and an ICRC (wire/crc/icrc.h: the library's
+// code). The other end checks the ICRC, copies once to the place in the header, and moves a window on by its counts.
+// Memory at both ends is one message, written again each time, as in ib_write_bw. No loss recovery.
 //   raw_bulk serve PORT                                                        until a client says stop
 //   raw_bulk run ADDRESS PORT MESSAGE PAYLOAD SEGMENTS SECONDS [computing]     -> gbit_per_s, of payload
-// SEGMENTS: packets that leave in a call, at most. computing: another thread of the sender computes all the time, and
-// what sends sleeps while it waits.
+// SEGMENTS: packets in one call, at most. computing: another thread of the sender computes all the time, and the
+// sending thread sleeps while it waits.
 #include <poll.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -28,15 +27,15 @@ namespace {
 
 using brdma::ConstBytes;
 
-constexpr std::size_t kHeader = 52, kIcrc = 4, kPlaceAt = 8;  // as long as those of a WRITE of ours (docs/wire.md)
+constexpr std::size_t kHeader = 52, kIcrc = 4, kPlaceAt = 8;  // as long as those of the library's WRITEs (docs/wire.md)
 constexpr std::size_t kWindowBytes = 1 << 20, kReportEach = kWindowBytes / 8;
 constexpr std::size_t kBuffer = 65536;
 constexpr std::byte kData{0x0A}, kStart{0xF0}, kStop{0xF1}, kReport{0xF2};
-constexpr auto kWrittenOff = std::chrono::milliseconds(20);  // nothing moved so long: what is under way is lost
+constexpr auto kWrittenOff = std::chrono::milliseconds(20);  // no progress for so long: packets in flight are lost
 
 struct Word {
   std::byte kind{};
-  std::uint64_t bytes = 0;  // start: of memory; report: of payload that came
+  std::uint64_t bytes = 0;  // start: of memory; report: of received payload
 };
 
 brdma::wire::IcrcFlow any_flow() {
@@ -122,7 +121,7 @@ class Sender {
   void start(std::size_t memory) {
     say({kStart, memory});
     const auto until = raw::Clock::now() + std::chrono::seconds(5);
-    while (!hear(kStart)) {
+    while (!receive_message(kStart)) {
       if (raw::Clock::now() > until) throw std::runtime_error("no answer from the server");
     }
   }
@@ -131,10 +130,10 @@ class Sender {
   // Waits for room in the window.
   void wait(std::size_t bytes) {
     for (;;) {
-      if (hear(kReport)) progress_ = raw::Clock::now();
-      if (sent_ + bytes <= told_ + written_off_ + kWindowBytes) return;
+      if (receive_message(kReport)) progress_ = raw::Clock::now();
+      if (sent_ + bytes <= reported_ + written_off_ + kWindowBytes) return;
       if (raw::Clock::now() - progress_ > kWrittenOff) {
-        written_off_ = sent_ - told_;
+        written_off_ = sent_ - reported_;
         progress_ = raw::Clock::now();
       }
       pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
@@ -145,28 +144,28 @@ class Sender {
     raw::send_segments(fd_, parts.data(), parts.size(), static_cast<std::uint16_t>(segment));
     sent_ += payload;
   }
-  [[nodiscard]] std::uint64_t told() const { return told_; }
+  [[nodiscard]] std::uint64_t reported() const { return reported_; }
   [[nodiscard]] std::uint64_t lost() const { return written_off_; }
 
  private:
   void say(const Word& word) { raw::need(send(fd_, &word, sizeof word, 0) == sizeof word, "send"); }
-  bool hear(std::byte kind) {
+  bool receive_message(std::byte kind) {
     Word word;
     bool any = false;
     while (recv(fd_, &word, sizeof word, MSG_DONTWAIT) == static_cast<ssize_t>(sizeof word)) {
       if (word.kind != kind) continue;
-      told_ = word.bytes;
+      reported_ = word.bytes;
       any = true;
     }
     return any;
   }
   int fd_;
   bool sleeps_;
-  std::uint64_t sent_ = 0, told_ = 0, written_off_ = 0;
+  std::uint64_t sent_ = 0, reported_ = 0, written_off_ = 0;
   raw::Clock::time_point progress_ = raw::Clock::now();
 };
 
-// Packets of one call: from where the message before ended, all of one size but the last. A packet's ICRC and the next
+// Packets of one call: from the end of the previous message, all of one size but the last. A packet's ICRC and the next
 // one's header lie side by side, so a packet is two pieces for the system.
 class Batch {
  public:
@@ -177,7 +176,7 @@ class Batch {
         between_(kHeader + segments * kBetween) {}
   [[nodiscard]] std::size_t bytes_max() const { return payload_ * segments_; }
 
-  // Gives how much payload.
+  // Returns the size of the payload.
   std::size_t fill() {
     parts_.assign(1, {between_.data(), kHeader});
     std::size_t bytes = 0;
@@ -222,7 +221,7 @@ void run(Sender& sender, Batch& batch, double seconds) {
     sender.send_batch(batch.parts(), batch.segment(), bytes);
   }
   sender.wait(0);
-  std::printf("gbit_per_s %.3f lost_bytes %llu\n", static_cast<double>(sender.told()) * 8 / took.count() / 1e9,
+  std::printf("gbit_per_s %.3f lost_bytes %llu\n", static_cast<double>(sender.reported()) * 8 / took.count() / 1e9,
               static_cast<unsigned long long>(sender.lost()));
 }
 

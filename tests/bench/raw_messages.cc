@@ -1,10 +1,10 @@
-// raw_messages - what the least reliable transport of 64-byte WRITEs (raw_transport.h) takes over UDP sockets: packets
+// raw_messages - cost of the minimal reliable transport of 64-byte WRITEs (raw_transport.h) over UDP sockets: packets
 // leave up to 64 in a call with UDP_SEGMENT, acknowledgements of a run as well; both ends poll. CONNECTIONS share a
-// pair of sockets and have the turn one after the other.
+// pair of sockets and take turns.
 //   raw_messages serve PORT                                             until a client says stop
 //   raw_messages run ADDRESS PORT CONNECTIONS UNDER_WAY MESSAGES        -> nanoseconds and CPU time a message
 //   raw_messages count CONNECTIONS MESSAGES                             both ends without sockets, for callgrind
-// A packet that is lost ends it: the numbers would be of something else.
+// A lost packet ends it: the numbers would be meaningless.
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ std::uint64_t cpu_ns() {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-// --- what is counted: functions that callgrind knows ---
+// --- the counted functions: callgrind knows their names ---
 #if defined(__clang__)
 #define BRDMA_COUNTED [[gnu::noinline]]
 #else

@@ -1,8 +1,7 @@
-// raw_pingpong - ping-pong with the least that a transport has to do for a small WRITE in each direction: headers, a
-// copy of the payload and an ICRC (wire/crc/icrc.h: the same code as ours) into one packet; at the other end the ICRC,
-// the order and a copy to the place that the headers name. Sockets as ours (docs/datapath.md#sockets): received by one
-// of IPv6 and IPv4 that tells destination, traffic class, overflow and time of arrival, sent by another that is
-// connected.
+// raw_pingpong - ping-pong with the minimal transport of a small WRITE in each direction: headers, a copy of the
+// payload and an ICRC (wire/crc/icrc.h: the library's code) into one packet; at the other end the ICRC, the order and a
+// copy to the place in the headers. Sockets as the library's (docs/datapath.md#sockets): one of IPv6 and IPv4 receives
+// with destination, traffic class, overflow and time of arrival; another that is connected sends.
 //   raw_pingpong serve PORT                          until a client says stop
 //   raw_pingpong run ADDRESS PORT BYTES COUNT        -> half_rtt_us p50
 #include <netinet/udp.h>
@@ -62,7 +61,7 @@ int sending_socket(const sockaddr_in& peer) {
   return fd;
 }
 
-// What the ancillary data of a message says.
+// The ancillary data of a message.
 struct Arrival {
   in6_addr destination{};
   int traffic_class = 0;
@@ -127,7 +126,7 @@ class End {
     need(sendmsg(sending_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) > 0, "sendmsg");
   }
 
-  // Takes a WRITE; its payload's size into `bytes`. False: nothing has come. The first one says who the peer is.
+  // Takes a WRITE; its payload's size into `bytes`. False: nothing has come. The first one identifies the peer.
   bool take(std::size_t& bytes, bool& stop) {
     sockaddr_in6 from{};
     alignas(cmsghdr) std::array<std::byte, 256> control;

@@ -1,4 +1,4 @@
-// tests/bench/raw_sockets.h - what the yardsticks of plain UDP sockets share. Whatever goes wrong is an exception.
+// tests/bench/raw_sockets.h - shared by the baselines of plain UDP sockets. Any error is an exception.
 #pragma once
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -15,13 +15,13 @@ using Clock = std::chrono::steady_clock;
 // Throws, with errno's text, unless `ok`.
 void need(bool ok, const char* what);
 
-// An IPv4 socket with UDP_GRO and a receive buffer of 8 MiB, where the system allows it.
+// An IPv4 socket with UDP_GRO and a receive buffer of 8 MiB, if the system allows it.
 [[nodiscard]] int udp_socket();
 [[nodiscard]] sockaddr_in ipv4(const char* address, std::uint16_t port);  // nullptr: any
 void bind_port(int fd, std::uint16_t port);
 void connect_to(int fd, const sockaddr_in& peer);
 
-// What one recvmsg brought: packets of `segment` bytes, the last may be shorter.
+// Result of one recvmsg: packets of `segment` bytes, the last may be shorter.
 struct Received {
   std::size_t bytes = 0, segment = 0;
   sockaddr_in from{};

@@ -12,7 +12,7 @@ using namespace brdma;  // base/bytes.h
 constexpr std::uint8_t kWriteOnly = 0x0A, kAcknowledge = 0x11;
 constexpr std::uint32_t kPsnMask = 0xFF'FFFF, kKey = 0x55AA;
 constexpr std::uint64_t kTimeoutNs = 100'000'000;
-constexpr std::size_t kCompletionsMax = 1024;  // more than can be under way
+constexpr std::size_t kCompletionsMax = 1024;  // more than can be in flight
 
 void put_bth(std::byte* at, std::uint8_t opcode, std::uint32_t connection, std::uint32_t psn) {
   store_be32(at, std::uint32_t{opcode} << 24 | 0xFFFF);  // of the default partition
@@ -73,12 +73,12 @@ void Requester::take(ConstBytes acknowledgements, std::uint64_t now_ns) {
       continue;
     }
     Connection& connection = connections_[number];
-    const std::uint32_t told = (load_be32(packet.data() + 8) - connection.base + 1) & kPsnMask;
-    if (told == 0 || told > connection.next - connection.base) {
+    const std::uint32_t acknowledged = (load_be32(packet.data() + 8) - connection.base + 1) & kPsnMask;
+    if (acknowledged == 0 || acknowledged > connection.next - connection.base) {
       ++refused_;
       continue;
     }
-    for (const std::uint32_t end = connection.base + told; connection.base != end; ++connection.base) {
+    for (const std::uint32_t end = connection.base + acknowledged; connection.base != end; ++connection.base) {
       const Entry& entry = windows_[number * depth_ + (connection.base & (depth_ - 1))];
       completions_[completed_++ & (kCompletionsMax - 1)] = {entry.id, number, entry.bytes};
     }

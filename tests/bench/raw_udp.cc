@@ -1,6 +1,6 @@
-// raw_udp - the limit of UDP sockets, as yardstick, with no work of a transport: bulk by UDP_SEGMENT / UDP_GRO, polling
-// ping-pong, small messages by sendmmsg and by UDP_SEGMENT. The receiver answers every so many messages with what it
-// has got: the window. (With a transport's work: raw_bulk, raw_messages, raw_pingpong.)
+// raw_udp - the limit of UDP sockets, as baseline, without a transport's work: bulk by UDP_SEGMENT / UDP_GRO, polling
+// ping-pong, small messages by sendmmsg and by UDP_SEGMENT. The receiver answers every so many messages with its count:
+// the window. (With a transport's work: raw_bulk, raw_messages, raw_pingpong.)
 //   raw_udp serve PORT                                           until a client says stop
 //   raw_udp bulk ADDRESS PORT BYTES SEGMENTS SECONDS             -> gbit_per_s; datagrams of BYTES
 //   raw_udp small ADDRESS PORT BYTES gso|mmsg SECONDS            -> messages_per_s
@@ -73,7 +73,7 @@ class Client {
  public:
   Client(const char* address, std::uint16_t port) : fd_(raw::udp_socket()) {
     raw::connect_to(fd_, raw::ipv4(address, port));
-    ping(64);  // the server's counts begin anew
+    ping(64);  // the server's counts restart
   }
   ~Client() { close(fd_); }
   Client(const Client&) = delete;
@@ -116,7 +116,7 @@ struct Flow {
   Report report;
   Clock::time_point progress = Clock::now();
 
-  // Waits for room in the window; what was lost is written off when nothing moves for a while.
+  // Waits for room in the window; lost packets are written off when there is no progress for a while.
   void wait(Client& client, std::size_t bytes) {
     for (;;) {
       if (client.read_report(report)) progress = Clock::now();

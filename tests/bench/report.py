@@ -15,8 +15,8 @@ COLUMNS = ("measure", "system", "mtu", "x", "unit", "median", "least", "most", "
 
 
 class Results:
-    """Median and spread by (measure, system, mtu, x), in order of appearance: of the readings with processors near each other, where
-    there are any."""
+    """Median and spread by (measure, system, mtu, x), in order of appearance: of the readings with processors near each
+    other, if there are any."""
 
     def __init__(self):
         self.rows, self.far = {}, set()
@@ -33,7 +33,7 @@ class Results:
             self.rows[measure, system, mtu, x] = [unit, statistics.median(found), min(found), max(found), len(found)]
 
     def read(self, path):
-        """What an earlier run wrote, so that a part can be measured anew."""
+        """Results of an earlier run, so that a part can be measured again."""
         if not os.path.exists(path):
             return
         with open(path) as file:
@@ -47,7 +47,7 @@ class Results:
                     self.far.add((measure, system, mtu, x))
 
     def forget(self, measured):
-        """Rows of these (measure, system): they were measured anew."""
+        """Drops the rows of these (measure, system): they were measured again."""
         self.rows = {key: row for key, row in self.rows.items() if key[:2] not in measured}
         self.far &= set(self.rows)
 
@@ -77,7 +77,7 @@ def cell(row):
 
 
 def place(x):
-    """Sizes and counts by their value; what is neither stays where it is."""
+    """Sizes and counts by their value; others stay in place."""
     found = re.fullmatch(r"(\d+)([KM]?)", x)
     return int(found.group(1)) << {"": 0, "K": 10, "M": 20}[found.group(2)] if found else 0
 
@@ -102,7 +102,7 @@ TITLES = {
 def tables(results):
     """By measure: Markdown."""
     out = {}
-    for measure in dict.fromkeys(key[0] for key in results.rows if key[0] != "bounds"):  # of which bounds.py has the table
+    for measure in dict.fromkeys(key[0] for key in results.rows if key[0] != "bounds"):  # bounds.py has the table of bounds
         parts = []
         for mtu in results.mtus(measure):
             parts.append(f"{TITLES.get(measure, measure)}; MTU {mtu}; median (least .. most)\n\n" + grid(results, measure, mtu, ""))
@@ -157,7 +157,8 @@ class Goals:
         def over(measure, name, x, below):
             above, under = median(measure, name, x), median(measure, *below)
             return above / under if above is not None and under else None
-        # Over many queue pairs each message has an acknowledgement of its own to hear, over one some have one together: so by packet.
+        # Over many queue pairs each message has an acknowledgement of its own to process, over one some share one: so
+        # per packet.
         for cost, what in (("CPU ns a packet, client", "CPU time"), ("instructions a packet, client", "instructions")):
             self.line(f"20,000 queue pairs used in turn: {what} of a packet over one queue pair", over("queue pairs", cost, "20000", (cost, "1")), 1.5, at_most=True)
             self.line("the same over 100 queue pairs", over("queue pairs", cost, "20000", (cost, "100")), 1.5, at_most=True)
@@ -169,7 +170,7 @@ class Goals:
         self.line("READ 1 MiB of a server that computes over one that polls", over("seldom polling", bandwidth, "compute, polling every 100 ms", (bandwidth, "poll")), 0.5)
 
     def against_others(self):
-        """The size where we are least ahead."""
+        """The size with the smallest lead."""
         for other in ("UCX tcp", "libfabric tcp", "libfabric udp;ofi_rxd"):
             for measure, sizes in (("bandwidth", SIZES), ("latency", LATENCY_SIZES)):
                 for mtu in self.results.mtus(measure):
@@ -205,7 +206,7 @@ def pictures(results, folder):
 
 
 def fill(path, parts):
-    """Puts each part between its marks of a document; the prose around them is not touched."""
+    """Puts each part between its marks of a document; the prose around them is not changed."""
     with open(path) as file:
         text = file.read()
     for name, part in parts.items():

@@ -1,5 +1,5 @@
-// seldom_poll - what a peer's READs of 1 MiB get from a program that polls all the time (poll), computes and polls ten
-// times a second (compute), or sleeps (sleep). Prints the client's bandwidth, and how much the server computed
+// seldom_poll - bandwidth of a peer's READs of 1 MiB from a program that polls all the time (poll), computes and polls
+// ten times a second (compute), or sleeps (sleep). Prints the client's bandwidth, and how much the server computed
 // meanwhile.
 //   seldom_poll poll|compute|sleep SECONDS [ADDRESS]
 #include <cstdio>

@@ -1,5 +1,5 @@
-"""What is measured, one class a competitor: bandwidth(lab, size) and latency(lab, size), both of unmodified programs.
-A new competitor is a class here and a line in SYSTEMS."""
+"""The measured systems, one class for each competitor: bandwidth(lab, size) and latency(lab, size), both of unmodified
+programs. A new competitor is a class here and a line in SYSTEMS."""
 import json
 import os
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hosts import ADDRESS
 
 SIZES = [2, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 8 << 20]
-LATENCY_SIZES = [2, 8, *SIZES[1:]]  # 8 bytes: of which there is a goal
+LATENCY_SIZES = [2, 8, *SIZES[1:]]  # 8 bytes: a goal uses it
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ def per_gb(ended, gigabytes):
 class System:
     name = ""
     bandwidth_sizes, latency_sizes = tuple(SIZES), tuple(LATENCY_SIZES)
-    # What a run sends: at most so many bytes, and at most so many messages or turns.
+    # Limits of a run: bytes, and messages or turns.
     bytes_max, messages_max, turns_max = 2 << 30, 300_000, 10_000
-    # As many as take so long, once it is known how fast they go here; a quarter of the most before.
+    # As many as take so long, once the speed is known; a quarter of the maximum before.
     bandwidth_seconds, latency_seconds = 0.6, 0.4
 
     def __init__(self):
@@ -40,7 +40,7 @@ class System:
         return max(20 if size < 1 << 20 else 5, most // 4 if rate is None else min(most, int(rate * seconds)))
 
     def fits(self, size, mtu):
-        """Whether a latency of this size can be had over this MTU."""
+        """Whether a latency of this size can be measured over this MTU."""
         return size in self.latency_sizes
 
     def messages(self, size):
@@ -62,7 +62,7 @@ class Ours(System):
             self.bandwidth_sizes, self.latency_sizes = (64 << 10,), (8,)
 
     def row(self, lab, program, more=()):
-        """The last row of the result, and what the programs took."""
+        """The last row of the result, and the programs' CPU time."""
         words = [program[0], *program[1:], "-F", *more]
         ended = lab.pair(words, self.port, environment=self.environment)
         rows = [line.split() for line in ended[0].output.splitlines() if re.match(r"^ \d+ ", line)]
@@ -112,7 +112,8 @@ class Ucx(System):
 
 
 class Libfabric(System):
-    """libfabric's reliable datagrams over a provider. Latency: fi_pingpong, which Debian has. It has no benchmark of bandwidth: fi_stream, of this folder."""
+    """libfabric's reliable datagrams over a provider. Latency: fi_pingpong, which Debian packages. It has no benchmark
+    of bandwidth: fi_stream, of this folder."""
 
     def __init__(self, build, name, provider, bytes_max, messages_max, turns_max):
         super().__init__()
@@ -131,7 +132,7 @@ class Libfabric(System):
 
 
 class Iperf(System):
-    """The kernel's TCP, one stream; a size is what one call writes."""
+    """The kernel's TCP, one stream; a size is the length of a write."""
 
     name = "iperf3 TCP"
     bandwidth_sizes = tuple(size for size in SIZES if size <= 1 << 20)
@@ -177,7 +178,7 @@ class RawUdp(System):
 
 
 class RawSameWork(RawUdp):
-    """The least that a reliable transport has to do over UDP sockets, by what is sent: raw_bulk, raw_messages, raw_pingpong."""
+    """The minimal reliable transport over UDP sockets, by kind of traffic: raw_bulk, raw_messages, raw_pingpong."""
 
     name = "raw UDP, same work"
     bandwidth_sizes = tuple(size for size in SIZES if size >= 4 << 10)

@@ -1,6 +1,6 @@
-// threads - what several threads reach, each with a queue pair and a completion queue of its own in one context: WRITEs
-// of BYTES for SECONDS, posted singly, up to 64 under way (16 where they are larger than a page). Prints messages a
-// second of all threads together. The other end sleeps: the library answers there.
+// threads - throughput of several threads, each with a queue pair and a completion queue of its own in one context:
+// WRITEs of BYTES for SECONDS, posted singly, up to 64 in flight (16 if they are larger than a page). Prints messages a
+// second of all threads together. The other end sleeps: the library responds there.
 //   threads PORT THREADS BYTES SECONDS [ADDRESS]          one program a thread: THREADS 1, several ports
 #include <barrier>
 #include <cstdio>

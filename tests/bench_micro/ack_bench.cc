@@ -1,5 +1,5 @@
-// What an acknowledgement costs on a path that holds WINDOW packets of 256 bytes, for callgrind, which counts
-// instructions whatever else runs; tests/bench_micro/acknowledgements makes a table of it.
+// Cost of an acknowledgement on a path that holds WINDOW packets of 256 bytes, for callgrind, which counts instructions
+// whatever else runs; tests/bench_micro/acknowledgements makes a table of it.
 //   valgrind --tool=callgrind --instr-atstart=no build/bin/ack_bench WINDOW POLICY MISSING_PERCENT
 // POLICY: bitmap | selective | wan | wan_ffm.  Counted, behind three round trips: run_sender (acknowledgements taken,
 // timers), run_receiver (data and timers, acknowledgements and feedback made). One packet leaves each 333 ns.
@@ -24,7 +24,7 @@ constexpr std::uint32_t kMeasuredSteps = 200;
 
 }  // namespace
 
-extern "C" {  // names that callgrind_annotate can tell
+extern "C" {  // names that callgrind_annotate can show
 __attribute__((noinline)) void run_sender(const Host& from, Host& to, Packets& packets, Instant now) {
   hand_over(from, to, packets, now);
 }

@@ -1,4 +1,4 @@
-// What the engine costs a packet, socket excluded: WRITEs from one engine to another through memory.
+// The engine's cost of a packet, without sockets: WRITEs from one engine to another through memory.
 //   tx   post_send and poll_transmit, ICRC included        ack  acknowledgements at the sender, completions polled
 //   rx   handle_datagram at the receiver: ICRC and placing
 // Arguments: message bytes, path MTU code, bitmap mode (0/1), large transfers as operations of 64 KB (0/1).

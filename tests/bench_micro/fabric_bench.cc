@@ -1,4 +1,4 @@
-// What the switch core costs a packet of 4200 bytes; for callgrind, which counts instructions whatever else runs:
+// The switch core's cost of a packet of 4200 bytes; for callgrind, which counts instructions whatever else runs:
 //   valgrind --tool=callgrind --toggle-collect='run_*' build/bin/fabric_bench CASE      divide by kPackets
 // CASE: switch (one Ethernet switch) | routed1, routed2, routed3 (so many routers) | agent2 (two, with link-state)
 //       | queue1 (one class) | queue4 (four classes by weight, deficit round robin)
@@ -42,7 +42,7 @@ std::uint64_t received = 0;
 
 }  // namespace
 
-extern "C" {  // names that callgrind's options can tell
+extern "C" {  // names for callgrind's options
 __attribute__((noinline)) void run_switch(fabric::Switch<std::uint32_t>& fabric, Owner& owner) {
   const fabric::FrameInfo info{
       .destination = 0x0200'0000'0002, .source = 0x0200'0000'0001, .kind = fabric::FrameKind::kRoce};

@@ -1,6 +1,6 @@
-// long_path.h - a sender and a receiver on a path that holds as many packets of 256 bytes as is asked for, one of which
-// leaves each 333 ns: what an acknowledgement costs over the window, in instructions (ack_bench.cc) and in looks at
-// entries (requester_acknowledgement_cost_test.cc). Header only.
+// long_path.h - a sender and a receiver on a path that holds a given number of packets of 256 bytes, one of which
+// leaves each 333 ns. Measures the cost of an acknowledgement over the window, in instructions (ack_bench.cc) and in
+// examined entries (requester_acknowledgement_cost_test.cc). Header only.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct Packet {
 };
 using Packets = std::deque<Packet>;
 
-// One batch; how many packets.
+// Takes one batch; returns the number of packets.
 inline std::uint32_t take_batch(Host& from, Packets& out, Instant due, Instant now) {
   static TransmitBuffer buffer;
   Transmit transmit;
@@ -78,7 +78,7 @@ inline void hand_to_receiver(const Host& from, Host& to, Packets& packets, Packe
   }
 }
 
-// What is to be measured, under names of their own where somebody counts by function.
+// The measured functions, with names of their own for counters by function.
 struct Ends {
   decltype(&hand_to_receiver) receiver = hand_to_receiver;
   decltype(&hand_over) sender = hand_over;  // acknowledgements and timers

@@ -1,5 +1,5 @@
-// What taking turns and keeping a rate cost the sender, in instructions: queue pairs towards a peer that gives no
-// answer, batch by batch, until so many packets have left. For callgrind:
+// Cost of turns and rate at the sender, in instructions: queue pairs towards a peer that does not acknowledge, batch by
+// batch, until so many packets have left. For callgrind:
 //   valgrind --tool=callgrind --toggle-collect='*run_batches*' build/bin/send_cost QUEUE_PAIRS CONTROL BYTES
 //   CONTROL: window, timely, dcqcn, both, paced;  BYTES: of each WRITE, path MTU 4096
 // Prints how many packets left; divide by that.
@@ -28,7 +28,7 @@ CongestionControl control_of(const std::string& name) {
   std::exit(2);
 }
 
-// Standard mode: nobody is asked, and as many packets as the window may be under way.
+// Standard mode: no negotiation, and as many packets as the window may be in flight.
 EngineConfig config_of(CongestionControl control) {
   EngineConfig config;
   config.recovery.mode = RecoveryMode::kStandard;
@@ -63,7 +63,7 @@ QueuePair* connected(Engine& engine, ProtectionDomain* pd, CompletionQueue* cq, 
   return qp;
 }
 
-// Time goes on by what a batch takes at the rate.
+// Time advances by the duration of a batch at the rate.
 [[gnu::noinline]] std::uint64_t run_batches(Engine& engine, TransmitBuffer& buffer, Instant now) {
   std::uint64_t packets = 0;
   Transmit out;

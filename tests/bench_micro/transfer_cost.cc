@@ -1,13 +1,13 @@
-// transfer_cost - what a packet costs both sides of a connection, in instructions, without sockets: for callgrind.
+// transfer_cost - the cost of a packet at both sides of a connection, in instructions, without sockets: for callgrind.
 //   transfer_cost write|send|read|turns BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU [WAY]]]]
-//   turns: both sides WRITE, each when the other's has come, acknowledgement and reply in one packet (ib_write_lat);
-//   with all that the driver asks of an engine for it
+//   turns: both sides WRITE, each when the other's has come, with a piggybacked ACK in the reply (ib_write_lat);
+//   with the driver's queries to the engine
 //   BYTES: of each message; LIST: so many are posted at once (16); MTU: of the path, 4096 or 1024
-//   WAY: of turns, microseconds that a packet is on its way (0, so that there is no round trip to be judged)
+//   WAY: of turns, microseconds of a packet in flight (0, so that no round trip is judged)
 //   QUEUE_PAIRS: the LIST is posted one by one instead, each request to the next of so many, before anything is sent;
 //   0: a list
-// Prints how many packets of data went over, and how many acknowledgements came back; functions cost_... below are what
-// to look at: `budget` does.
+// Prints the number of data packets, and of acknowledgements that came back; functions cost_... below are the ones to
+// count: `budget` does.
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -30,7 +30,7 @@ using namespace brdma::bench_micro;
 
 constexpr std::size_t kPackets = 20'000;
 
-// --- what is counted: the requester's four, the responder's three. Alike as they are, they stay apart ---
+// --- the counted functions: the requester's four, the responder's three. Similar as they are, they stay separate ---
 #if defined(__clang__)
 #define BRDMA_COUNTED [[gnu::noinline]]
 #else
@@ -43,10 +43,10 @@ BRDMA_COUNTED bool cost_requester_post(Host& host, std::span<const SendRequest> 
 BRDMA_COUNTED bool cost_requester_send(Engine& engine, TransmitBuffer& buffer, Transmit& out, Instant now) {
   return engine.poll_transmit(buffer, out, now);
 }
-BRDMA_COUNTED void cost_requester_hear(Engine& engine, std::span<const Datagram> datagrams, Instant now) {
+BRDMA_COUNTED void cost_requester_process(Engine& engine, std::span<const Datagram> datagrams, Instant now) {
   for (const Datagram& datagram : datagrams) engine.handle_datagram(datagram, now);
 }
-// The end of a call of the application: when must somebody look after the engine again?
+// The end of a call of the application: the engine's next deadline.
 BRDMA_COUNTED void cost_requester_end(Engine& engine) { (void)engine.next_timeout(); }
 BRDMA_COUNTED std::size_t cost_requester_poll(Host& host, std::span<Completion> completions) {
   return host.engine->poll_cq(host.cq, completions);
@@ -63,10 +63,10 @@ BRDMA_COUNTED std::size_t cost_responder_receive(Host& host, std::span<const Rec
   return host.engine->poll_cq(host.cq, completions);
 }
 
-// A side's part of a turn, as io/shard/shard.cc has it: what came is taken, the completion of its own last WRITE
-// fetched, and the acknowledgement held back for the reply; this is posted, leaves (as above), and the deadline is
-// asked for.
-void hear_turn(Host& host, std::span<const Datagram> datagrams, std::span<Completion> completions, Instant now) {
+// A side's part of a turn, as in io/shard/shard.cc: takes the arrived packets, fetches the completion of its own last
+// WRITE, and holds the acknowledgement back for the reply; the reply is posted, leaves (as above), and the deadline is
+// read.
+void process_turn(Host& host, std::span<const Datagram> datagrams, std::span<Completion> completions, Instant now) {
   for (const Datagram& datagram : datagrams) host.engine->handle_datagram(datagram, now);
   (void)host.engine->poll_cq(host.cq, completions);
   if (!host.engine->has_only_ack_pending()) std::abort();
@@ -77,11 +77,11 @@ bool reply(Host& host, std::span<const SendRequest> requests, Instant now) {
 }
 BRDMA_COUNTED void cost_requester_turn(Host& host, std::span<const Datagram> datagrams,
                                        std::span<Completion> completions, Instant now) {
-  hear_turn(host, datagrams, completions, now);
+  process_turn(host, datagrams, completions, now);
 }
 BRDMA_COUNTED void cost_responder_turn(Host& host, std::span<const Datagram> datagrams,
                                        std::span<Completion> completions, Instant now) {
-  hear_turn(host, datagrams, completions, now);
+  process_turn(host, datagrams, completions, now);
 }
 BRDMA_COUNTED bool cost_requester_reply(Host& host, std::span<const SendRequest> requests, Instant now) {
   return reply(host, requests, now);
@@ -119,7 +119,7 @@ class Load {
 
   [[nodiscard]] std::uint64_t acknowledgements() const { return a_.statistics.get(Counter::kAcksReceived); }
 
-  // Packets of data of each side.
+  // Returns the number of data packets of each side.
   std::size_t take_turns(std::size_t wanted, Duration way) {
     from_.length = bytes_;
     const Sge back{b_.at(), bytes_, b_.key};
@@ -127,10 +127,10 @@ class Load {
     reply.sges = {&back, 1};
     reply.remote_address = a_.at();
     reply.rkey = a_.key;
-    const auto hear = [this](Engine&, std::span<const Datagram> datagrams) {
+    const auto process = [this](Engine&, std::span<const Datagram> datagrams) {
       cost_requester_turn(a_, datagrams, completions_, now_);
     };
-    const auto hear_there = [this](Engine&, std::span<const Datagram> datagrams) {
+    const auto process_there = [this](Engine&, std::span<const Datagram> datagrams) {
       cost_responder_turn(b_, datagrams, completions_, now_);
     };
     for (std::size_t i = 0; i < wanted; ++i) {
@@ -140,7 +140,7 @@ class Load {
       });
       cost_requester_end(*a_.engine);
       now_ = now_ + way;
-      deliver(a_, b_, wires_, hear_there);
+      deliver(a_, b_, wires_, process_there);
       now_ = now_ + 4_us;
       if (!cost_responder_reply(b_, {&reply, 1}, now_)) std::abort();
       drain(b_, wires_, [this](Engine& engine, TransmitBuffer& buffer, Transmit& out) {
@@ -148,13 +148,13 @@ class Load {
       });
       cost_responder_end(*b_.engine);
       now_ = now_ + way;
-      deliver(b_, a_, wires_, hear);
+      deliver(b_, a_, wires_, process);
       now_ = now_ + 4_us;
     }
     return wanted;
   }
 
-  // Packets of data.
+  // Returns the number of data packets.
   std::size_t run(std::size_t wanted) {
     const std::uint32_t mtu = mtu_bytes(mtu_);
     const std::size_t each = (bytes_ + mtu - 1) / mtu * requests_.size();
@@ -195,8 +195,8 @@ class Load {
     const auto take_there = [this](Engine& engine, std::span<const Datagram> datagrams) {
       cost_responder_take(engine, datagrams, now_);
     };
-    const auto hear = [this](Engine& engine, std::span<const Datagram> datagrams) {
-      cost_requester_hear(engine, datagrams, now_);
+    const auto process = [this](Engine& engine, std::span<const Datagram> datagrams) {
+      cost_requester_process(engine, datagrams, now_);
     };
     drain(a_, wires_, [this](Engine& engine, TransmitBuffer& buffer, Transmit& out) {
       return cost_requester_send(engine, buffer, out, now_);
@@ -207,7 +207,7 @@ class Load {
     drain(b_, wires_, [this](Engine& engine, TransmitBuffer& buffer, Transmit& out) {
       return cost_responder_answer(engine, buffer, out, now_);
     });
-    deliver(b_, a_, wires_, hear);
+    deliver(b_, a_, wires_, process);
     if (one_by_one_) cost_requester_end(*a_.engine);
     now_ = now_ + 20_us;
   }
@@ -251,7 +251,7 @@ int main(int argc, char** argv) {
   if (mtu != "4096" && mtu != "1024") return usage();
   const Duration way = 1_us * (argc > 7 ? static_cast<std::int64_t>(std::strtoul(argv[7], nullptr, 10) % 1000) : 0);
   Load load{opcode, bytes, mode == "bitmap", list, queue_pairs, mtu == "4096" ? PathMtu::k4096 : PathMtu::k1024};
-  if (queue_pairs > 0) {  // what the first use of each takes does not count
+  if (queue_pairs > 0) {  // the cost of the first use of each does not count
     load.run(queue_pairs);
     CALLGRIND_ZERO_STATS;
   }
@@ -260,9 +260,9 @@ int main(int argc, char** argv) {
     load.take_turns(1, way);  // the reply's first has no acknowledgement to carry
     CALLGRIND_ZERO_STATS;
   }
-  const std::uint64_t heard = load.acknowledgements();
+  const std::uint64_t acknowledgements_before = load.acknowledgements();
   const std::size_t packets = turns ? load.take_turns(kPackets, way) : load.run(kPackets);
   std::printf("%zu packets %llu acknowledgements\n", packets,
-              static_cast<unsigned long long>(load.acknowledgements() - heard));
+              static_cast<unsigned long long>(load.acknowledgements() - acknowledgements_before));
   return 0;
 }

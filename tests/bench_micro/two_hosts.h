@@ -1,4 +1,4 @@
-// two_hosts.h - two engines with a connected queue pair each and a wire of memory between them, for what is measured
+// two_hosts.h - two engines with a connected queue pair each and a wire of memory between them, for measurements
 // without sockets. Header only; programs, no tests.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Host {
   [[nodiscard]] std::uint64_t at() const { return reinterpret_cast<std::uint64_t>(memory.data()); }
 };
 
-// Another queue pair, which host.qp is from now on.
+// Another queue pair, which becomes host.qp.
 inline void add_queue_pair(Host& host) {
   QpCreate create{
       .pd = host.pd,
@@ -84,8 +84,8 @@ struct Wire {
   std::size_t segment = 0;
 };
 
-// Everything that `from` has to send now; how many packets. `send(engine, buffer, transmit)` is poll_transmit, as it is
-// to be measured.
+// Sends all pending packets of `from`; returns their number. `send(engine, buffer, transmit)` is the measured
+// poll_transmit.
 template <class Send>
 std::size_t drain(Host& from, std::vector<Wire>& out, Send&& send) {
   static TransmitBuffer buffer;
@@ -104,8 +104,7 @@ std::size_t drain(Host& from, std::vector<Wire>& out, Send&& send) {
   return packets;
 }
 
-// What lies on the wires, packet by packet. `take(engine, datagrams)` is handle_datagram of each, as it is to be
-// measured.
+// Delivers the packets on the wires one by one. `take(engine, datagrams)` is the measured handle_datagram of each.
 template <class Take>
 void deliver(const Host& from, Host& to, std::vector<Wire>& wires, Take&& take) {
   std::vector<Datagram> datagrams;

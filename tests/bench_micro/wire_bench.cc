@@ -1,4 +1,4 @@
-// What wire/ costs a packet: parse, encode, ICRC, the solver; payload sizes as the argument.
+// Cost of a packet in wire/: parse, encode, ICRC, the solver; payload sizes as the argument.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -63,7 +63,7 @@ void BM_Icrc(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(wire::packet_icrc(kPath, bytes));
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
-// What a receiver does with each packet.
+// A receiver's work for each packet.
 void BM_ParseAndCheck(benchmark::State& state) {
   const auto bytes = packet_of(true, static_cast<std::size_t>(state.range(0)));
   const wire::IcrcFlow flow{kPath};
@@ -74,7 +74,7 @@ void BM_ParseAndCheck(benchmark::State& state) {
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
-// What a sender does: headers, ICRC over headers and payload.
+// A sender's work: headers, ICRC over headers and payload.
 void BM_EmitAndSeal(benchmark::State& state) {
   const wire::Packet packet = write_middle(true);
   const std::vector<std::byte> payload(static_cast<std::size_t>(state.range(0)), std::byte{0x5A});
@@ -102,7 +102,7 @@ void BM_SolveIdentification(benchmark::State& state) {
     benchmark::DoNotOptimize(found);
   }
 }
-// A length that is not kept: the basis is built.
+// A length without a cached basis: it is built.
 void BM_SolveNewLength(benchmark::State& state) {
   wire::IdentificationSolver solver;
   std::size_t size = 1040;

@@ -1,4 +1,4 @@
-// Which key of a file is a member's.
+// The choice of a member's key in a file.
 #include "controller-session/key_file.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(KeyOf, AMemberHasTheKeyOfItsName) {
   EXPECT_EQ(key_of({{"h1", key(1)}}, ""), (Keys{{"h1", key(1)}}));
 }
 
-TEST(KeyOf, WhoHasNoneOfItsOwnTakesEverybodys) {
+TEST(KeyOf, WithoutItsOwnAMemberTakesTheSharedOne) {
   const Keys keys{{"*", key(3)}, {"s1", key(2)}};
   EXPECT_EQ(key_of(keys, "s1"), (Keys{{"s1", key(2)}}));
   EXPECT_EQ(key_of(keys, "h1"), (Keys{{"*", key(3)}}));

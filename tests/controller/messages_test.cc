@@ -1,4 +1,4 @@
-// Messages between members and controller: each comes out as it went in, and what is not as it should be is refused.
+// Messages between members and controller: each is read as it was written, and malformed ones are refused.
 #include "controller-session/messages.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 const fabric::Prefix kPrefix = fabric::Prefix::v4(IpAddress::v4(10, 77, 2, 0), 24);
 
-// What was read, as text again.
+// A read message, as text again.
 std::string again(const Message& message) {
   const Parsed parsed = parse_message(message_text(message));
   EXPECT_TRUE(parsed.ok) << parsed.error << ": " << message_text(message);

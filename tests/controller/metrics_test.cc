@@ -1,5 +1,5 @@
-// What Prometheus scrapes: HTTP's form, and names, which dashboards and alarms rely on. A name that goes or changes is
-// a break for them: this list is to be changed knowingly.
+// The metrics that Prometheus scrapes: HTTP's form, and names, which dashboards and alarms rely on. Removing or
+// changing a name breaks them: change this list deliberately.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Sessions: who has a key is heard, who has none or another's name is not; a member comes back, to a new controller
-// too, and what it has is where that one begins.
+// Sessions: a member with a key is accepted; one without, or with another's name, is not. A member reconnects, to a new
+// controller too, which starts from the member's present routes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ using session::Message;
 const fabric::Prefix kSite1 = fabric::Prefix::v4(IpAddress::v4(10, 77, 1, 0), 24);
 const fabric::Prefix kSite2 = fabric::Prefix::v4(IpAddress::v4(10, 77, 2, 0), 24);
 
-// A switch with a table: installs what it is told and says so.
+// A switch with a table: installs the received routes and confirms.
 class PaperSwitch {
  public:
   PaperSwitch(asio::io_context& context, const std::string& controller, const std::string& id, const std::string& other,
@@ -120,10 +120,10 @@ TEST_F(Sessions, SwitchesGetRoutesAndNewOnesWhenALinkIsCut) {
   EXPECT_NE(metrics.find("brdma_controller_link_usable{switch=\"s1\",port=\"a\"} 0\n"), std::string::npos);
 }
 
-TEST_F(Sessions, AHostIsToldToLower) {
+TEST_F(Sessions, AHostGetsAnOrderToLower) {
   PaperSwitch one{context_, where_, "s1", "s2", kSite1, only("s1")},
       two{context_, where_, "s2", "s1", kSite2, only("s2")};
-  std::optional<session::ControlPacket> told;
+  std::optional<session::ControlPacket> received;
   session::Member host{context_,
                        where_,
                        only("h1"),
@@ -131,18 +131,18 @@ TEST_F(Sessions, AHostIsToldToLower) {
                           return session::HostGreeting{1, {"h1", {IpAddress::v4(10, 77, 1, 1)}}};
                         },
                         [&](const Message& message) {
-                          if (const auto* packet = std::get_if<session::ControlPacket>(&message)) told = *packet;
+                          if (const auto* packet = std::get_if<session::ControlPacket>(&message)) received = *packet;
                         },
                         [](bool, const std::string&) {}}};
   host.start();
   ASSERT_TRUE(until([&] { return host.connected() && one.via(kSite2) == "a"; }));
   const IpAddress destination = IpAddress::v4(10, 77, 2, 2);
-  one.say("b", up(false));  // no other way
+  one.say("b", up(false));  // no other path
   one.member().send(
       session::ActiveFeedback{{"a", {true, 100, 100, 100, 90, 100, 0}}, {{IpAddress::v4(10, 77, 1, 1), destination}}});
-  ASSERT_TRUE(until([&] { return told.has_value(); }));
-  EXPECT_EQ(told->destination, destination);
-  EXPECT_EQ(told->congested_links, 1u);
+  ASSERT_TRUE(until([&] { return received.has_value(); }));
+  EXPECT_EQ(received->destination, destination);
+  EXPECT_EQ(received->congested_links, 1u);
 }
 
 TEST_F(Sessions, WithoutTheKeyThereIsNone) {
@@ -184,7 +184,7 @@ TEST_F(Sessions, BytesThatAreNoHandshakeEndTheConnection) {
   EXPECT_EQ(server_->sessions(), 0u);
 }
 
-TEST_F(Sessions, WhoSaysNothingIsLeft) {
+TEST_F(Sessions, ASilentPeerIsDisconnected) {
   session::Protocol::socket socket{context_};
   socket.connect(session::parse_endpoint(where_));
   ASSERT_TRUE(until([&] { return server_->sessions() == 1; }));

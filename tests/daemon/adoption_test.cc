@@ -1,5 +1,5 @@
-// Holder and worker are killed at once. The programs go on: their sockets receive, and one of them starts a daemon that
-// adopts all that the dead one had.
+// Holder and worker are killed at once. The programs continue: their sockets receive, and one of them starts a daemon
+// that adopts the dead one's descriptors.
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
@@ -20,7 +20,7 @@
 namespace brdma::test {
 namespace {
 
-// What a program has beside its lease: the thread that waits for brdmad's words and its death.
+// A program's part beside its lease: the thread that waits for brdmad's messages and its end.
 class Program {
  public:
   Program() : lease_(lease_or_die()) {
@@ -43,7 +43,7 @@ class Program {
   io::ControlThread control_;
 };
 
-// The two processes, as the end of a pid namespace or cgroup kills them. The holder first: nobody forks a new worker.
+// Kills the two processes, as the end of a pid namespace or cgroup does. The holder first: nobody forks a new worker.
 void kill_daemon(pid_t holder, pid_t worker) {
   ASSERT_GT(holder, 0);
   ASSERT_GT(worker, 0);
@@ -87,7 +87,7 @@ TEST_F(DaemonTest, ProgramsGoOnWhenTheDaemonIsKilled) {
   EXPECT_EQ(entry_of(ask("leases"), third.lease().slot)["lease_id"], 3) << "numbers go on";
 }
 
-// A lease that ends while nobody is there, and the totals, are the next daemon's.
+// A lease that ends while there is no daemon is ended by the next one, which has the totals too.
 TEST_F(DaemonTest, ALeaseThatEndsBetweenTwoDaemonsIsEndedByTheSecond) {
   Program survivor;
   Gate leased;
@@ -149,7 +149,7 @@ TEST_F(DaemonTest, NothingIsLostWhenDaemonsDieWhileLeasesComeAndGo) {
   EXPECT_TRUE(leases_become(1));
 }
 
-// By a signal, as a service manager ends all that a service started: others need it still.
+// By a signal, as a service manager ends all processes of a service: others still need it.
 TEST_F(DaemonTest, ASignalEndsTheDaemonAndNotTheLeases) {
   Program program;
   const pid_t holder = holder_pid();
@@ -159,7 +159,7 @@ TEST_F(DaemonTest, ASignalEndsTheDaemonAndNotTheLeases) {
   EXPECT_TRUE(program.receives());
 }
 
-TEST_F(DaemonTest, ADaemonThatWasToldToEndIsNotStartedAgain) {
+TEST_F(DaemonTest, AStoppedDaemonIsNotStartedAgain) {
   Program first, second;
   const io::FileDescriptor process = watch_process(holder_pid());
   ASSERT_EQ(ask(json{{"query", "shutdown"}, {"force", true}})["leases_ended"], 2);
@@ -172,8 +172,8 @@ TEST_F(DaemonTest, ADaemonThatWasToldToEndIsNotStartedAgain) {
   EXPECT_EQ(nobody.reason().error, ENOENT);
 }
 
-// No daemon to be had: then it is as if brdmad had closed the connection, and the port is free.
-TEST_F(DaemonTest, ProgramsThatCannotStartADaemonAreTold) {
+// No daemon can start: then it is as if brdmad had closed the connection, and the port is free.
+TEST_F(DaemonTest, ProgramsThatCannotStartADaemonAreNotified) {
   auto program = std::make_unique<Program>();
   const json version = ask("version");
   ::setenv("BRDMA_DAEMON", "/nonexistent/brdmad", 1);
@@ -186,7 +186,7 @@ TEST_F(DaemonTest, ProgramsThatCannotStartADaemonAreTold) {
   EXPECT_GE(lease_or_die().socket_fd, 0);
 }
 
-// Another user's daemon would read this one's packets. Nor is there one beside the one that lives.
+// Another user's daemon would read this one's packets. Nor does one start beside a live one.
 TEST_F(DaemonTest, OnlyTheSameUserAdopts) {
   io::Lease lease = lease_or_die();
   const json version = ask("version");
@@ -212,7 +212,7 @@ TEST_F(DaemonTest, OnlyTheSameUserAdopts) {
   EXPECT_TRUE(lease.alive());
 }
 
-// Programs of several users have a system daemon together: none of them gets what is the others'.
+// Programs of several users share a system daemon: none of them gets descriptors of the others.
 TEST_F(DaemonTest, ProgramsOfASystemDaemonDoNotHaveTheVault) {
   if (!can_change_user()) GTEST_SKIP() << "only root runs a system daemon";
   ASSERT_EQ(run_brdmad("--system"), 0);

@@ -53,7 +53,7 @@ class Connections : public DaemonTest {
     wire::emit_cm({.transaction = 7, .message = message}, frame.mad);
     link.send(frame);
   }
-  // The next message that comes to the link; one without content if none does.
+  // The next message that comes to the link; an empty one if none does.
   static wire::CmMessage receive(io::CmLink& link) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -75,8 +75,8 @@ class Connections : public DaemonTest {
   io::CmLink a_, b_;
 };
 
-// In the place of brdmad: greets whoever comes, and dies `deaths` times of the first question. Exit code 0: the one
-// after them has answered it.
+// Replaces brdmad: greets clients, and dies `deaths` times at the first query. Exit code 0: the next one has answered
+// it.
 int serve_and_die(const io::FileDescriptor& listener, int deaths) {
   for (;; --deaths) {
     const io::FileDescriptor client{::accept(listener.get(), nullptr, nullptr)};
@@ -91,7 +91,7 @@ int serve_and_die(const io::FileDescriptor& listener, int deaths) {
   }
 }
 
-// Whoever kills brdmad may kill the next one, too.
+// An attacker that kills brdmad may kill the next one, too.
 TEST_F(DaemonTest, AQuestionOutlivesSeveralDeaths) {
   Gate listening;
   Child daemon([&] {
@@ -140,7 +140,7 @@ TEST_F(Connections, FreePortsAndSharedOnes) {
   EXPECT_EQ(take(b_, 9001, any6, io::kCmIpv6Only), 0);
 }
 
-// What connection managers count outlives them.
+// Counters of connection managers outlive them.
 TEST_F(Connections, CountersOfConnectionManagersAreSummed) {
   const auto report = [](io::CmLink& link, std::uint64_t half_open, std::uint64_t backlog_full) {
     cm::Counters counters;
@@ -158,7 +158,7 @@ TEST_F(Connections, CountersOfConnectionManagersAreSummed) {
     });
   };
   report(a_, 1, 0);
-  report(a_, 3, 0);  // all so far, not more
+  report(a_, 3, 0);  // totals, not an increment
   {
     io::CmLink short_lived;
     ASSERT_EQ(short_lived.open().error, 0);
@@ -168,7 +168,7 @@ TEST_F(Connections, CountersOfConnectionManagersAreSummed) {
   EXPECT_TRUE(become(7, 5, 2));
 }
 
-// Two claims of one process on one address: which of them listened is said when one is given back.
+// Two claims of one process on one address: a release names the one that listened.
 TEST_F(Connections, ClaimsOfOneProcessAreApart) {
   EXPECT_EQ(take(a_, 9002, kAny, io::kCmReusePort), 0);
   EXPECT_EQ(take(a_, 9002, kAny, io::kCmReusePort), 0);
@@ -245,8 +245,8 @@ TEST_F(Connections, IdsOfOthersAreNotOnesOwn) {
   EXPECT_EQ(ask("statistics")["management_datagrams"], 0);
 }
 
-// Both sides of a connection are told when the process at the other end is gone.
-TEST_F(Connections, AProcessThatIsGoneIsTakenLeaveOf) {
+// Both sides of a connection are notified when the process at the other end is gone.
+TEST_F(Connections, APeerOfAnEndedProcessIsDisconnected) {
   ASSERT_EQ(take(b_, 7174), 0);
   ASSERT_EQ(listen(b_, 7174), 0);
   for (const bool asker_goes : {true, false}) {
@@ -278,7 +278,7 @@ TEST_F(Connections, AProcessThatIsGoneIsTakenLeaveOf) {
   }
 }
 
-// More requests than anybody reads: what does not fit is lost, as on the network, and counted; the next one arrives.
+// More requests than anybody reads: excess ones are lost, as on the network, and counted; the next one arrives.
 TEST_F(Connections, AFloodOfRequestsIsBoundedAndPasses) {
   ASSERT_EQ(take(b_, 7174), 0);
   ASSERT_EQ(listen(b_, 7174), 0);
@@ -299,7 +299,7 @@ TEST_F(Connections, AFloodOfRequestsIsBoundedAndPasses) {
   wire::CmReq last = request(a_, 7174);
   last.qpn = 0x777;
   bool came = false;
-  while (!came && std::chrono::steady_clock::now() < deadline) {  // some of the flood is still on its way
+  while (!came && std::chrono::steady_clock::now() < deadline) {  // some of the flood is still in flight
     send(a_, last);
     (void)wait_for_event(b_.fd(), POLLIN, 100ms);
     for (const io::CmFrame& frame : b_.receive()) {
@@ -311,39 +311,39 @@ TEST_F(Connections, AFloodOfRequestsIsBoundedAndPasses) {
   EXPECT_TRUE(came);
 }
 
-// A packet for QP 1 that was changed on its way, and one that is none.
+// A packet for QP 1 that was changed in flight, and a malformed one.
 TEST_F(Connections, DamagedPacketsAreCounted) {
   send_to_qpn(1, false, 1, wire::kGsiPacketSize);
   send_to_qpn(1, true, 1, 64);
   ASSERT_TRUE(ask_until("statistics", [](const json& answer) { return answer["management"]["mads_bad"] == 2; }));
 }
 
-TEST_F(Connections, AWorkersDeathIsToldAndMended) {
+TEST_F(Connections, AWorkersDeathIsReportedAndRepaired) {
   ASSERT_EQ(take(b_, 7174), 0);
   const std::uint16_t prefix = b_.prefix();
   const pid_t worker = worker_pid();
   ASSERT_EQ(::kill(worker, SIGKILL), 0);
   ASSERT_TRUE(ask_until("version", [worker](const json& answer) { return answer["worker_pid"] != worker; }));
-  EXPECT_EQ(take(b_, 7176), 0) << "connects anew by itself";
+  EXPECT_EQ(take(b_, 7176), 0) << "reconnects by itself";
   EXPECT_TRUE(b_.lost_ports());
   EXPECT_FALSE(b_.lost_ports());
   EXPECT_EQ(b_.prefix(), prefix);
   EXPECT_EQ(take(b_, 7174), 0) << "said again by whoever had it";
 }
 
-// Whoever only waits for messages connects anew too, at the first attempt, and asks with success from then on.
+// A process that only waits for messages reconnects too, at the first attempt, and its queries succeed from then on.
 TEST_F(Connections, AWorkersDeathIsMendedWhileOnlyMessagesAreAwaited) {
   ASSERT_EQ(take(b_, 7174), 0);
   const pid_t worker = worker_pid();
   ASSERT_EQ(::kill(worker, SIGKILL), 0);
   ASSERT_TRUE(wait_for_event(b_.fd(), POLLRDHUP));
   EXPECT_TRUE(b_.receive().empty());
-  EXPECT_TRUE(b_.lost_ports()) << "connected anew by receive()";
+  EXPECT_TRUE(b_.lost_ports()) << "reconnected by receive()";
   EXPECT_EQ(take(b_, 7174), 0);
   EXPECT_EQ(listen(b_, 7174), 0);
 }
 
-// A new worker does not know yet who listens: a request waits for that, and what answers somebody is not refused.
+// A new worker does not know the listeners yet: a request waits for them, and answers to others are not refused.
 TEST_F(Connections, WhatComesBeforeTheProcessesAreBackIsNotRefused) {
   ASSERT_EQ(take(b_, 7174), 0);
   ASSERT_EQ(listen(b_, 7174), 0);
@@ -361,7 +361,7 @@ TEST_F(Connections, WhatComesBeforeTheProcessesAreBackIsNotRefused) {
   EXPECT_TRUE(std::holds_alternative<wire::CmReq>(receive(b_)));
 }
 
-// A process with a connection to b_'s port, and with a lease if it is one that has a device, as all programs are.
+// A process with a connection to b_'s port, and with a lease if it is one with a device, as all programs are.
 int connected_process(const Gate& connected, bool with_lease) {
   io::Lease lease;
   if (with_lease) lease = lease_or_die();
@@ -381,8 +381,8 @@ int connected_process(const Gate& connected, bool with_lease) {
   return 0;
 }
 
-// The process dies when there is no worker, or with the whole daemon: its peer is disconnected by the next one. Not so
-// the peer of one that is only stopped.
+// The process dies when there is no worker, or with the whole daemon: the next worker disconnects its peer. Not so the
+// peer of a stopped process.
 TEST_F(Connections, PeersOfAProcessThatDiedUnseenAreDisconnected) {
   ASSERT_EQ(take(b_, 7174), 0);
   ASSERT_EQ(listen(b_, 7174), 0);
@@ -390,7 +390,7 @@ TEST_F(Connections, PeersOfAProcessThatDiedUnseenAreDisconnected) {
     Gate connected;
     Child process([&] { return connected_process(connected, stopped_first); });
     auto asked = receive(b_);
-    while (std::holds_alternative<wire::CmDreq>(asked)) asked = receive(b_);  // the last one, asked again
+    while (std::holds_alternative<wire::CmDreq>(asked)) asked = receive(b_);  // the last one, repeated
     ASSERT_TRUE(std::holds_alternative<wire::CmReq>(asked));
     wire::CmRep rep;
     rep.local_comm_id = std::uint32_t{b_.prefix()} << 16 | 9;
@@ -421,7 +421,7 @@ TEST_F(Connections, PeersOfAProcessThatDiedUnseenAreDisconnected) {
   }
 }
 
-// In brdmad's place: a worker that dies while it is greeted, and the one that comes after it.
+// Replaces brdmad: a worker that dies while it is greeted, and the one that comes after it.
 TEST_F(DaemonTest, AWorkerThatDiesWhileItIsGreetedIsNotTheLast) {
   const io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_un name{};
@@ -446,7 +446,7 @@ TEST_F(DaemonTest, AWorkerThatDiesWhileItIsGreetedIsNotTheLast) {
   io::CmLink link;
   EXPECT_EQ(link.open().error, 0);
   EXPECT_EQ(link.prefix(), kPrefix);
-  ::shutdown(listener.get(), SHUT_RDWR);  // whoever still waits for a second connection
+  ::shutdown(listener.get(), SHUT_RDWR);  // for a client that still waits for a second connection
   workers.join();
 }
 

@@ -1,5 +1,5 @@
-// tests/daemon/daemon_fixture.h - a network namespace for each test, and what the tests do with the brdmad in it.
-// Everything waits on events (descriptors, process ends, answers), with bounds.
+// tests/daemon/daemon_fixture.h - a network namespace for each test, and operations on its brdmad. Everything waits on
+// events (descriptors, process ends, answers), with bounds.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@ namespace brdma::test {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-inline constexpr std::chrono::seconds kPatience{20};  // far above what anything here takes
+inline constexpr std::chrono::seconds kPatience{20};  // far above any step here
 
-// Each test starts in a fresh network namespace without daemon; what is left of the daemon at the end is ended.
+// Each test starts in a fresh network namespace without daemon; a daemon left at the end is ended.
 class DaemonTest : public testing::Test {
  protected:
   void SetUp() override;
@@ -29,16 +29,16 @@ class DaemonTest : public testing::Test {
 };
 
 [[nodiscard]] DeviceInfo loopback_device();
-[[nodiscard]] io::Lease lease_or_die();              // a test failure (and an empty lease) where there is none
-[[nodiscard]] std::string lease_refusal(int error);  // the message; a test failure where the error is another
+[[nodiscard]] io::Lease lease_or_die();              // a test failure (and an empty lease) if there is none
+[[nodiscard]] std::string lease_refusal(int error);  // the message; a test failure on another error
 
-// The answer; a test failure where there is none.
+// The answer; a test failure if there is none.
 [[nodiscard]] json ask(const json& question);
 [[nodiscard]] json ask(const char* query);
 [[nodiscard]] pid_t holder_pid();
 [[nodiscard]] pid_t worker_pid();
 
-// Asks again until `done` holds (each round waits for the daemon's answer). False: not within kPatience.
+// Queries again until `done` holds (each round waits for the daemon's answer). False: not within kPatience.
 [[nodiscard]] bool ask_until(const char* query, const std::function<bool(const json&)>& done);
 [[nodiscard]] bool leases_become(std::size_t count);
 
@@ -72,7 +72,8 @@ struct Gate {
   [[nodiscard]] bool wait(std::chrono::milliseconds at_most = kPatience) const;
 };
 
-// A child process that gets ready and stays until it is to end. `body` says by `ready` that it is, and waits at `stop`.
+// A child process that gets ready and stays until it is to end. `body` reports by `ready` that it is, and waits at
+// `stop`.
 class Companion {
  public:
   explicit Companion(const std::function<int(Gate& ready, const Gate& stop)>& body);
@@ -83,7 +84,7 @@ class Companion {
   Child child_;
 };
 
-// A socket that listens in the daemon's place, at its abstract name; invalid where the name is taken.
+// A socket that listens in the daemon's place, at its abstract name; invalid if the name is taken.
 [[nodiscard]] io::FileDescriptor listen_as_daemon(int backlog);
 
 // A datagram with `qpn` where BTH has its destination, to port 4791 of loopback; segments > 1: as one GSO batch.
@@ -91,7 +92,7 @@ void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments = 1, std::size_
 // Datagrams waiting on the socket, taken from it; waits for the first.
 [[nodiscard]] std::vector<std::vector<std::uint8_t>> receive_all(int socket_fd, std::size_t expected);
 
-// True where this process may become other users (it is root, and not only of a user namespace).
+// True if this process may become other users (it is root, and not only of a user namespace).
 [[nodiscard]] bool can_change_user();
 
 }  // namespace brdma::test

@@ -1,4 +1,4 @@
-// What the network says by ICMP of dropped packets reaches the process whose queue pair sent them, and nobody else.
+// ICMP reports of dropped packets reach the process whose queue pair sent them, and nobody else.
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kBth = 28, kBxth = 40;  // behind IPv4 and UDP headers
 
-// Says that a packet was dropped on its way from 127.0.0.1; of a sender that is not 0: one of bitmap mode.
+// Reports a packet dropped between 127.0.0.1 and its peer; with a sender other than 0: one of bitmap mode.
 std::vector<std::byte> source_quench(std::uint32_t source_qpn) {
   std::array<std::byte, kBxth + wire::kBxthSize> dropped{};
   store_be16(dropped.data(), 0x4500);
@@ -41,7 +41,7 @@ void send_icmp(const std::vector<std::byte>& message) {
             static_cast<ssize_t>(message.size()));
 }
 
-// The messages of the next news on a lease's connection.
+// The messages of the next line on a lease's connection.
 json next_news(const io::Lease& lease) {
   std::string text;
   while (text.find("}\n") == std::string::npos) {

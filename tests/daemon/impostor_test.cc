@@ -1,5 +1,5 @@
-// Who only calls himself brdmad: another user's is not asked for anything, and whatever anybody's hands over, the
-// program goes on.
+// An impostor at brdmad's name: another user's gets no requests, and whatever any impostor hands over, the program
+// continues.
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ io::FileDescriptor memory_of(std::size_t bytes, int seals, unsigned flags = 0) {
   return fd;
 }
 
-// What a daemon answers to a lease; the right thing, but for what a test changes.
+// A daemon's answer to a lease; right, but for the test's change.
 struct Handed {
   io::LeaseReply reply;
   io::FileDescriptor socket{::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
@@ -41,7 +41,7 @@ struct Handed {
   }
 };
 
-// Listens in the daemon's place, as that user, and answers every request with the same.
+// Listens in the daemon's place, as that user, and gives the same answer to every request.
 class Impostor {
  public:
   explicit Impostor(const Handed& handed, uid_t uid = ::geteuid())
@@ -72,7 +72,7 @@ class Impostor {
   Child child_;
 };
 
-// What is refused ends in a word; what is not is used, as a program would.
+// Expects a refusal with a message; otherwise uses the lease, as a program would.
 int use_what_is_handed() {
   auto lease = io::acquire_lease(loopback_device());
   if (!lease) return lease.reason().error;
@@ -125,7 +125,7 @@ TEST_F(DaemonTest, WhateverAnImpostorHandsOverTheProgramGoesOn) {
       "a message without end");
 }
 
-// Out of any user namespace nobody is a user like any other.
+// Outside of any user namespace nobody is an ordinary user.
 TEST_F(DaemonTest, NobodysDaemonIsNotTrustedByRoot) {
   if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
   const Handed handed;

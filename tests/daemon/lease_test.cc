@@ -1,4 +1,4 @@
-// Leases as a program sees them: got, used, given back, refused.
+// Leases in a program's view: acquired, used, given back, refused.
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -96,7 +96,7 @@ TEST_F(DaemonTest, AFreedSlotRestsBeforeItIsUsedAgain) {
   EXPECT_LE(others.size(), 100u) << "programs one after another go round";
 }
 
-// What a child of the next test does: waits at the gate, leases, reports its slot, waits for the end.
+// A child of the next test: waits at the gate, leases, reports its slot, waits for the end.
 int lease_and_report(Gate& start, Gate& finish, int report) {
   start.signal_end.reset();
   finish.signal_end.reset();
@@ -132,7 +132,7 @@ TEST_F(DaemonTest, ManyProcessesThatStartAtOnceAllGetALeaseFromOneDaemon) {
   }
 }
 
-// A daemon that is ending and a program that is starting meet at every possible moment.
+// A daemon that ends and a program that starts meet at every possible moment.
 TEST_F(DaemonTest, ALeaseIsGotWhileTheDaemonBeforeIsEnding) {
   for (int round = 0; round < 20; ++round) {
     { const io::Lease lease = lease_or_die(); }
@@ -142,7 +142,7 @@ TEST_F(DaemonTest, ALeaseIsGotWhileTheDaemonBeforeIsEnding) {
   }
 }
 
-// The daemon's end shows at once in poll(); a lease that ends takes nothing else with it.
+// The daemon's end shows at once in poll(); a lease that ends affects nothing else.
 TEST_F(DaemonTest, ShutdownNeedsForceWhileLeasesLive) {
   const io::Lease lease = lease_or_die();
   const auto refused = io::query_daemon({{"query", "shutdown"}});

@@ -1,4 +1,4 @@
-// Thousands of leases at a time, each got as a program gets it, over its own connection to brdmad.
+// Thousands of leases at a time, each acquired as by a program, over its own connection to brdmad.
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -58,7 +58,7 @@ std::string line_of(const std::string& file, const std::string& key) {
   return {};
 }
 
-// What is looked at while thousands have leases, for docs/daemon.md.
+// Costs while thousands have leases, for docs/daemon.md.
 void print_costs(const char* when) {
   const json version = ask("version");
   for (const char* const who : {"pid", "worker_pid"}) {
@@ -73,7 +73,7 @@ void print_costs(const char* when) {
 
 constexpr std::chrono::minutes kForAllOthers{2};  // thousands, on a busy machine
 
-// A process with some of the leases. When it is told to it looks whether each is alive and receives what is sent to it.
+// A process with some of the leases. On request it checks whether each is alive and receives its packets.
 class Client {
  public:
   explicit Client(int leases)
@@ -112,7 +112,7 @@ class Client {
   Child child_;
 };
 
-// Of all the leases there are the descriptors of this machine allow so many.
+// The fraction of all leases that this machine's descriptors allow.
 int leases_of_a_client() {
   const rlim_t possible = (files_max() - 1000) / kFilesOfALease;
   return static_cast<int>(std::min<rlim_t>(possible, 4200)) / kClients;
@@ -142,7 +142,7 @@ TEST_F(DaemonTest, ThousandsOfProcessesLeaseAtATimeAndOutliveTheDaemon) {
   EXPECT_EQ(before["leases"].size(), slots.size());
   EXPECT_GT(*slots.rbegin(), 254);
 
-  // The worker alone, then both: a program of them starts the next.
+  // The worker alone, then both: one of the programs starts the next.
   const json version = ask("version");
   ASSERT_EQ(::kill(version["worker_pid"], SIGKILL), 0);
   ASSERT_TRUE(ask_until("version", [&](const json& now) { return now["worker_pid"] != version["worker_pid"]; }));
@@ -168,7 +168,7 @@ TEST_F(DaemonTest, ThousandsOfProcessesLeaseAtATimeAndOutliveTheDaemon) {
   EXPECT_TRUE(survivor.alive());
 }
 
-// A daemon that may not have more open files says so, and what to do; who has a lease keeps it.
+// A daemon at its limit of open files reports it, and the remedy; existing leases stay.
 TEST_F(DaemonTest, ADaemonWithoutDescriptorsSaysSo) {
   Child poor([] {
     constexpr rlim_t kFew = 640;  // 256 sockets, and 100 leases of three descriptors each
@@ -197,7 +197,7 @@ TEST_F(DaemonTest, ADaemonWithoutDescriptorsSaysSo) {
   EXPECT_EQ(ask("leases")["leases"].size(), leases.size()) << "it still answers";
   for (const io::Lease& lease : leases) EXPECT_TRUE(lease.alive());
   leases.pop_back();
-  std::optional<io::Lease> another;  // brdmad closes what the lease had when it has heard of its end
+  std::optional<io::Lease> another;  // brdmad closes the lease's descriptors when it has detected its end
   EXPECT_TRUE(ask_until("leases", [&another](const json&) {
     auto lease = io::acquire_lease(loopback_device());
     if (lease) another = std::move(lease).value();
@@ -205,7 +205,7 @@ TEST_F(DaemonTest, ADaemonWithoutDescriptorsSaysSo) {
   }));
 }
 
-// So many descriptors of this user's that are on their way, until it is destroyed.
+// Holds so many descriptors of this user in flight, until it is destroyed.
 class Underway {
  public:
   explicit Underway(std::size_t count) {
@@ -225,7 +225,7 @@ class Underway {
   io::FileDescriptor sending_, receiving_;
 };
 
-// What else this user's sockets keep counts too, at every socket that a descriptor goes through.
+// Descriptors in other sockets of this user count too, at every socket that a descriptor passes.
 TEST_F(DaemonTest, WhoseUserHasTooManyDescriptorsUnderwayIsRefused) {
   constexpr rlim_t kFew = 640;
   Child poor([] {
@@ -249,7 +249,7 @@ TEST_F(DaemonTest, WhoseUserHasTooManyDescriptorsUnderwayIsRefused) {
   EXPECT_TRUE(lease.value().alive());
 }
 
-// Those that a step of the group has opened outlive the worker that opened them.
+// Sockets that a step of the group has opened outlive the worker that opened them.
 TEST_F(DaemonTest, SlotsBeyondTheFirstOutliveTheWorker) {
   raise_files();
   std::vector<io::Lease> leases;

@@ -36,7 +36,7 @@ std::vector<IpAddress> gids_of(const DeviceInfo& device) {
   return gids;
 }
 
-// What a process that knows nothing yet sees; of the device, if it is there.
+// The view of a process without earlier knowledge; of the device, if it is there.
 std::vector<IpAddress> gids_seen_by_another(const std::string& name) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe(ends.data()), 0);
@@ -132,7 +132,7 @@ TEST_F(NetdevTest, InterfacesOfOneMacGetDifferentGuids) {
   EXPECT_EQ(guids.size(), devices.size());
 }
 
-// One that is down is listed, and is down; lo stays, as long as none is up that could serve.
+// One that is down is listed as down; lo stays, as long as no other can serve.
 TEST_F(NetdevTest, InterfacesThatAreDownAreDevicesThoseWithoutAddressNone) {
   ASSERT_TRUE(ip("link add asleep type veth peer name bare"));
   ASSERT_TRUE(ip("address add 10.9.0.1/24 dev asleep"));
@@ -148,7 +148,7 @@ TEST_F(NetdevTest, InterfacesThatAreDownAreDevicesThoseWithoutAddressNone) {
   EXPECT_TRUE(devices[0].active);
 }
 
-// A device is the same through all that may happen to its interface but its deletion.
+// A device stays the same through all changes of its interface except its deletion.
 TEST_F(NetdevTest, ADeviceStaysTheSameThroughItsInterfacesLife) {
   ASSERT_TRUE(ip("link add left address 02:00:00:00:09:01 type veth peer name right") && ip("link set right up"));
   ASSERT_TRUE(ip("link set left up") && ip("address add 10.9.0.1/24 dev left"));
@@ -181,7 +181,7 @@ TEST_F(NetdevTest, ADeviceStaysTheSameThroughItsInterfacesLife) {
   EXPECT_EQ(now().ifindex, first.ifindex);
 }
 
-// The tables are brdmad's: whoever comes later sees what those see who were there before.
+// The tables are brdmad's: later programs see the same as earlier ones.
 TEST_F(NetdevTest, IndicesAreTheSameForAllWhileBrdmadRuns) {
   ASSERT_TRUE(ip("link add left address 02:00:00:00:09:01 type veth peer name right") && ip("link set left up"));
   for (const char* address : {"10.9.0.1/24", "10.9.1.1/24"})
@@ -203,7 +203,7 @@ TEST_F(NetdevTest, IndicesAreTheSameForAllWhileBrdmadRuns) {
   EXPECT_EQ(mine(), expected);
   EXPECT_EQ(gids_seen_by_another("brdma_left"), expected);
 
-  // A worker that dies takes nothing along.
+  // A dead worker loses nothing.
   const pid_t worker = worker_pid();
   const io::FileDescriptor process = watch_process(worker);
   ASSERT_EQ(::kill(worker, SIGKILL), 0);
@@ -211,7 +211,7 @@ TEST_F(NetdevTest, IndicesAreTheSameForAllWhileBrdmadRuns) {
   EXPECT_EQ(gids_seen_by_another("brdma_left"), expected);
 }
 
-// A brdmad that starts again learns from whoever was there.
+// A restarted brdmad learns from the existing programs.
 TEST_F(NetdevTest, ANewBrdmadTakesOverTheTablesOfItsPrograms) {
   ASSERT_TRUE(ip("link add left address 02:00:00:00:09:01 type veth peer name right") && ip("link set left up"));
   ASSERT_TRUE(ip("address add 10.9.0.1/24 dev left") && ip("address add 10.9.1.1/24 dev left"));
@@ -234,7 +234,7 @@ TEST_F(NetdevTest, BothWaysOfReadingSeeTheSame) {
   std::vector<io::Interface> by_netlink, by_files;
   ASSERT_EQ(io::read_interfaces(by_netlink), 0);
   ASSERT_EQ(io::read_interfaces_without_netlink(by_files), 0);
-  for (auto* list : {&by_netlink, &by_files}) {  // what ioctls have no room for, and the time at which each was read
+  for (auto* list : {&by_netlink, &by_files}) {  // members without room in ioctls, and the time at which each was read
     for (io::Interface& interface : *list) interface.flags &= 0xFFFF & ~static_cast<unsigned>(IFF_RUNNING);
   }
   ASSERT_EQ(by_netlink.size(), by_files.size());

@@ -1,4 +1,4 @@
-// Refusals: each names what is wrong and what to do, and harms nobody else.
+// Refusals: each names the problem and the remedy, and harms nobody else.
 #include <fcntl.h>
 #include <grp.h>
 #include <netinet/in.h>
@@ -59,7 +59,7 @@ TEST_F(DaemonTest, AnotherUsersRequestIsRefusedWithOwnerAndCure) {
   EXPECT_TRUE(mine.alive());
 }
 
-// A daemon that some user started could read what it hands out: root does not ask it for anything but to end.
+// A daemon of another user could read its leases' packets: root sends it only a request to end.
 TEST_F(DaemonTest, AUsersDaemonIsNotTrustedByOthers) {
   if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
   Gate leased, stop;
@@ -83,7 +83,7 @@ TEST_F(DaemonTest, AUsersDaemonIsNotTrustedByOthers) {
   // Root may end it, and the fixture does.
 }
 
-// Whoever takes the daemon's name first could hand out sockets of his own and read what they receive.
+// A process that takes the daemon's name first could hand out its own sockets and read their packets.
 TEST_F(DaemonTest, WhoOnlyPretendsToBeTheDaemonIsNotAsked) {
   if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
   Gate listening;
@@ -113,7 +113,7 @@ TEST_F(DaemonTest, TheSystemDaemonServesEveryUserAndKeepsThemApart) {
     return 127;
   });
   ASSERT_TRUE(ready.wait());
-  // One lease after another, of two users: each goes round some slots, which stay that user's.
+  // One lease after another, of two users: each rotates through some slots, which stay that user's.
   static constexpr int kRounds = 200;
   const auto slots_of = [](uid_t uid) {
     Gate report;
@@ -231,7 +231,7 @@ TEST_F(DaemonTest, NonsenseOnTheSocketHarmsNobody) {
   EXPECT_TRUE(lease.alive());
 }
 
-// A user who is not served, and connects without end, keeps nobody else out.
+// A user who is not served, and connects without end, does not keep others out.
 TEST_F(DaemonTest, AStrangersConnectionsLeaveRoomForTheOwner) {
   if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
   ASSERT_EQ(run_brdmad(), 0);
@@ -269,7 +269,7 @@ TEST_F(DaemonTest, NamesThatAreNoTextAreShownAllTheSame) {
   EXPECT_EQ(ask("statistics")["devices"].size(), 1u);
 }
 
-// A library with other counters gets its lease; its numbers are not passed off as ours.
+// A library with other counters gets its lease; its numbers are not shown under this library's names.
 TEST_F(DaemonTest, ForeignStatisticsAreNotNamed) {
   const io::Lease starter = lease_or_die();
   io::LeaseRequest request;

@@ -1,5 +1,5 @@
-// brdmad --system with the rights that its service unit leaves it, and no others, serves root and ordinary users, by
-// UDP and by AF_XDP, also after worker and holder were killed.
+// brdmad --system with the rights of its service unit, and no others, serves root and ordinary users, by UDP and by
+// AF_XDP, also after worker and holder were killed.
 #include <linux/bpf.h>
 #include <linux/capability.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ namespace {
 
 constexpr int kCapabilitiesEnd = 64;
 
-// Those that the unit names; a name that is not known here is a test failure.
+// The rights in the unit; an unknown name is a test failure.
 std::uint64_t unit_rights() {
   constexpr std::array<std::pair<const char*, int>, 7> kNames{{{"CAP_NET_ADMIN", CAP_NET_ADMIN},
                                                                {"CAP_NET_RAW", CAP_NET_RAW},
@@ -56,7 +56,7 @@ std::uint64_t unit_rights() {
   return rights;
 }
 
-// Root has what is left of the bounding set when it executes something.
+// Root has the rest of the bounding set when it executes something.
 void keep_only(std::uint64_t rights) {
   for (int right = 0; right < kCapabilitiesEnd; ++right) {
     if ((rights & 1ull << right) == 0) ::prctl(PR_CAPBSET_DROP, right, 0, 0, 0);
@@ -95,7 +95,7 @@ TEST_F(RightsTest, TheUnitsRightsServeRootAndOthers) {
   }
 }
 
-// Wherever the system has mounted the tree, and nowhere else.
+// At the mount point of the tree, and nowhere else.
 TEST_F(RightsTest, TheCgroupTreeIsFoundWhereItIsMounted) {
   ServiceManager manager([] {
     char directory[] = "/tmp/brdma-cgroup-XXXXXX";
@@ -144,8 +144,8 @@ DeviceInfo device() {
 
 constexpr io::XdpWant kWant{.mode = io::XdpMode::kNative, .receive_chunks = 64};
 
-// A program of that user that receives by AF_XDP for as long as this lives. At its end it says which queue it had; more
-// than there are: it had none.
+// A program of that user that receives by AF_XDP for as long as this lives. At its end it reports its queue; a number
+// beyond the last: it had none.
 class XdpProgram : public Companion {
  public:
   explicit XdpProgram(uid_t uid)
@@ -168,7 +168,7 @@ class XdpProgram : public Companion {
         }) {}
 };
 
-// The second one gets the steering that the first one's queue has, whichever worker it was that attached it.
+// The second one gets the steering of the first one's queue, whichever worker attached it.
 TEST_F(XdpRightsTest, ProgramsOfSeveralUsersShareAnInterface) {
   ServiceManager manager([] { keep_only(unit_rights() & ~kSysAdmin); });
   ASSERT_NO_FATAL_FAILURE(manager.start());
@@ -190,7 +190,7 @@ TEST_F(XdpRightsTest, ProgramsOfSeveralUsersShareAnInterface) {
   EXPECT_TRUE(program_goes()) << "with its last user";
 }
 
-// While nobody was there to see it.
+// While there was no daemon.
 TEST_F(XdpRightsTest, TheProgramGoesThoughTheDaemonDiesWithItsLastUser) {
   ServiceManager manager([] { keep_only(unit_rights() & ~kSysAdmin); });
   ASSERT_NO_FATAL_FAILURE(manager.start());
@@ -206,7 +206,7 @@ TEST_F(XdpRightsTest, TheProgramGoesThoughTheDaemonDiesWithItsLastUser) {
   EXPECT_EQ(another.end(), 0);
 }
 
-// Whoever has the link can take the program away from all.
+// A process with the link can detach the program for all.
 TEST_F(XdpRightsTest, NoProgramEndsTheSteeringOfOthers) {
   ServiceManager manager([] { keep_only(unit_rights()); });
   ASSERT_NO_FATAL_FAILURE(manager.start());
@@ -228,7 +228,7 @@ TEST_F(XdpRightsTest, NoProgramEndsTheSteeringOfOthers) {
   EXPECT_EQ(alices.end(), 0);
 }
 
-// Of a daemon of root's own that has ended: the program has it still. It is found again by its number.
+// Left by a daemon of root that has ended: its program still has it. It is found again by its number.
 TEST_F(XdpRightsTest, AProgramThatADaemonLeftIsFoundAtTheStart) {
   ASSERT_EQ(run_brdmad(), 0);
   XdpProgram orphan(0);

@@ -33,7 +33,7 @@ int processors(pid_t pid) {
   return ::sched_getaffinity(pid, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1;
 }
 
-// A program that has all of it for itself; it lives on until `stop`.
+// A program with all these attributes; it lives on until `stop`.
 int odd_program(Gate& leased, Gate& stop) {
   stop.signal_end.reset();
   cpu_set_t one;

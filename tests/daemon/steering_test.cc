@@ -1,4 +1,4 @@
-// Packets reach the socket of the slot that their destination QPN names, singly and in batches, over both IPs.
+// Packets reach the socket of their destination QPN's slot, singly and in batches, over both IPs.
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -22,7 +22,7 @@ void expect_empty(const io::Lease& lease) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-// One at a time: sockets that nobody leases have room for two.
+// One at a time: sockets without a lease have room for two.
 void expect_daemons(const std::vector<std::uint32_t>& qpns) {
   for (const std::uint32_t qpn : qpns) {
     const std::uint64_t before = ask("statistics")["management_datagrams"];
@@ -86,7 +86,7 @@ TEST_F(DaemonTest, ALeaseStartsWithAnEmptySocket) {
   for (int i = 0; i < 20; ++i) leases.push_back(lease_or_die());
   io::Lease& victim = leases[10];
   const std::uint32_t qpn = qpn_of(victim, 5);
-  send_to_qpn(qpn, false);  // stays unread in the dying lease
+  send_to_qpn(qpn, false);  // stays unread in the ending lease
   victim = io::Lease{};
   ASSERT_TRUE(leases_become(19));
   for (int i = 0; i < 50; ++i) send_to_qpn(qpn, false);  // for a queue pair that is gone
@@ -100,7 +100,7 @@ TEST_F(DaemonTest, ALeaseStartsWithAnEmptySocket) {
   EXPECT_EQ(receive_all(victim.socket_fd, 1).size(), 1u);
 }
 
-// What is for slots that nobody has goes to the daemon's, not to somebody's.
+// Packets for unused slots go to the daemon's socket, not to a program's.
 TEST_F(DaemonTest, SlotsWithoutASocketAreNobodys) {
   const io::Lease lease = lease_or_die();
   expect_daemons({1u << lease.slot_bits | 256, 1u << lease.slot_bits | 4097, 1u << lease.slot_bits | 8191});

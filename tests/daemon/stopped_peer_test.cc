@@ -1,4 +1,4 @@
-// brdmad is asked whether the process behind a queue pair is stopped, by datagrams to QP 1 as a requester sends them.
+// brdmad is queried whether the process behind a queue pair is stopped, by datagrams to QP 1 as a requester sends them.
 #include "wire/stopped_peer.h"
 
 #include <arpa/inet.h>
@@ -36,7 +36,7 @@ class Leaser {
           if (lease.socket_fd < 0 || ::write(fd, &lease.slot, sizeof lease.slot) < 0) return 1;
           for (;;) ::pause();
         }) {
-    told_.signal_end.reset();  // so that one which fails ends the reading
+    told_.signal_end.reset();  // so that a failed one ends the reading
     EXPECT_EQ(::read(told_.wait_end.get(), &slot_, sizeof slot_), static_cast<ssize_t>(sizeof slot_));
   }
   [[nodiscard]] std::uint32_t qpn() const { return 1u << io::kSlotBits | slot_; }
@@ -95,11 +95,11 @@ class StoppedPeers : public DaemonTest {
     ASSERT_EQ(::sendto(fd_.get(), packet.data(), packet.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
               static_cast<ssize_t>(packet.size()));
   }
-  // Queries so far that were looked at.
+  // Queries processed so far.
   static std::uint64_t looked_at() { return count("stopped_queries"); }
   static std::uint64_t count(const char* counter) { return ask("statistics")["management"][counter]; }
-  // What a query gets, when brdmad has seen it. A process is looked at anew after 50 ms, so it is asked until it says
-  // `expected`, or for long.
+  // brdmad's reply to a query. It inspects a process again after 50 ms, so the query is repeated until the reply is
+  // `expected`, with a time limit.
   bool says_stopped(std::uint32_t qpn, bool expected, std::uint32_t silent_ms = 0) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     for (;;) {
@@ -132,7 +132,7 @@ class StoppedPeers : public DaemonTest {
     EXPECT_EQ(wire::packet_icrc(path, packet), wire::stored_icrc(packet));
   }
 
-  io::Lease lease_;  // the asker's, at which replies arrive
+  io::Lease lease_;  // the requester's, at which replies arrive
   std::uint32_t asker_qpn_ = 0;
   io::FileDescriptor fd_;
   std::uint16_t port_ = 0;
@@ -165,7 +165,7 @@ TEST_F(StoppedPeers, SlotsThatNobodyHasAndTheDaemonsOwnAreNotStopped) {
   for (const std::uint32_t qpn : {0x1100u, 0x1101u, 0x11FFu, 0xFFFF'FFu}) EXPECT_FALSE(says_stopped(qpn, false)) << qpn;
 }
 
-// The silence began before the process had its lease: another one was meant.
+// The silence began before the process had its lease: the query meant another one.
 TEST_F(StoppedPeers, NotOfAProcessThatIsYoungerThanTheSilence) {
   Leaser peer;
   peer.stop();
@@ -206,7 +206,7 @@ class FrozenGroup {
   }
   [[nodiscard]] bool take(pid_t pid) const { return !path_.empty() && write("cgroup.procs", std::to_string(pid)); }
   [[nodiscard]] bool freeze(bool on) const { return write("cgroup.freeze", on ? "1" : "0"); }
-  // Some time after it was asked for.
+  // Some time after the request.
   [[nodiscard]] bool becomes_frozen() const {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < deadline) {

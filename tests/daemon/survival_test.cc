@@ -1,4 +1,4 @@
-// What dies and what lives on: worker, holder, programs.
+// Crash and survival: worker, holder, programs.
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -58,8 +58,8 @@ TEST_F(DaemonTest, LeasesOutliveTheWorker) {
 
 json events_after(std::uint64_t number) { return ask(json{{"query", "events"}, {"after", number}}); }
 
-// Of a program that died all its events are there; of a worker that died, how many went with it is told.
-TEST_F(DaemonTest, EventsOutliveTheirProgramAndTheLossOfThemIsTold) {
+// Of a program that died all its events are there; of a worker that died, the number of its lost events is reported.
+TEST_F(DaemonTest, EventsOutliveTheirProgramAndTheirLossIsReported) {
   io::Lease steady = lease_or_die();
   trace::Journal journal{*steady.events, *steady.statistics};
   const auto record = [&](std::uint64_t value) {
@@ -96,7 +96,7 @@ TEST_F(DaemonTest, EventsOutliveTheirProgramAndTheLossOfThemIsTold) {
   EXPECT_EQ(events_after(0)["missing"], 3) << "the dead program's among them";
 }
 
-// Grants, ends and deaths of the worker at every moment: nobody is left without an answer and nothing leaks.
+// Grants, ends and crashes of the worker at every moment: every client gets an answer and nothing leaks.
 TEST_F(DaemonTest, NothingIsLostWhenWorkersDieWhileLeasesComeAndGo) {
   ASSERT_EQ(run_brdmad(), 0);
   // Its connection, its page, and the table of its user.
@@ -131,8 +131,8 @@ TEST_F(DaemonTest, NothingIsLostWhenWorkersDieWhileLeasesComeAndGo) {
   EXPECT_EQ(open_descriptors(holder_pid()), descriptors_with_one_lease);
 }
 
-// One that is stopped takes its leases with it; what survives one that is killed is in adoption_test.cc.
-TEST_F(DaemonTest, WhenTheDaemonEndsClientsKnowAndTheNextOpenStartsAnew) {
+// A stopped daemon ends its leases; survival of a killed one is in adoption_test.cc.
+TEST_F(DaemonTest, WhenTheDaemonEndsClientsKnowAndTheNextOpenStartsAnother) {
   io::Lease orphan = lease_or_die();
   const pid_t holder = holder_pid(), worker = worker_pid();
   const io::FileDescriptor worker_process = watch_process(worker);

@@ -16,7 +16,7 @@ inline constexpr uid_t kAlice = 61'001, kBob = 61'002;
 bool become(uid_t uid);
 int as_user(uid_t uid, const std::function<int()>& body);  // exit code of a child
 
-// brdmad --system with what else is named; ends with the test.
+// brdmad --system with further options; ends with the test.
 class SystemDaemonTest : public DaemonTest {
  protected:
   void start(std::vector<const char*> more);
@@ -26,11 +26,11 @@ class SystemDaemonTest : public DaemonTest {
   std::unique_ptr<Child> daemon_;
 };
 
-// In a service manager's stead: starts brdmad --system as the unit does, and keeps its vault for the next one
+// Replaces a service manager: starts brdmad --system as the unit does, and keeps its vault for the next one
 // (sd_notify(3)).
 class ServiceManager {
  public:
-  // `prepare` is done in the new process before it becomes brdmad.
+  // `prepare` runs in the new process before it becomes brdmad.
   explicit ServiceManager(std::function<void()> prepare = [] {});
   ~ServiceManager();
   void start();  // fatal failure: it does not serve

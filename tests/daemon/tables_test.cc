@@ -1,5 +1,5 @@
-// brdmad --system: what programs have of a device's limits is their user's to write and to read, nobody else's; and it
-// outlives the daemon.
+// brdmad --system: the table of a device's limits is readable and writable for its user only; and it outlives the
+// daemon.
 #include <signal.h>
 
 #include <cstdint>
@@ -18,7 +18,7 @@ void have_pairs(const io::Lease& lease, std::uint64_t count) {
   DeviceUse{*lease.device_use, lease.slot}.set_queue_pairs(count);
 }
 
-// How many rows say anything, but that of the lease.
+// Number of used rows, except the lease's.
 int rows_of_others(const io::Lease& lease) {
   int rows = 0;
   for (std::size_t i = 0; i < lease.device_use->rows.size(); ++i) {
@@ -33,7 +33,7 @@ void write_all(const io::Lease& lease) {
   lease.device_use->rows_end = ~0ull;
 }
 
-// A program of that user with `pairs` queue pairs, for as long as this lives. It says what those of the others are.
+// A program of that user with `pairs` queue pairs, for as long as this lives. It reports the others' numbers.
 class ProgramOf : public Companion {
  public:
   ProgramOf(uid_t uid, std::uint64_t pairs)

@@ -1,4 +1,4 @@
-// brdmad --system: what one user does, however much of it, leaves the others served.
+// brdmad --system: one user's actions, in any number, leave the others served.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -95,7 +95,7 @@ TEST_F(SystemDaemonTest, KeepsOnlyTheRightsThatItNeeds) {
   }
 }
 
-// 0, or why it does not connect to that port of the host.
+// 0, or the errno value of the connection to that port of the host.
 int connect_error(int fd, int family, const char* address, std::uint16_t port) {
   sockaddr_in6 six{};
   sockaddr_in four{};
@@ -113,7 +113,7 @@ int detach_error(int fd) {
   return ::setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &one, sizeof one) == 0 ? 0 : errno;
 }
 
-// How often of four ways he could take the packets of others, or away their steering.
+// Number of successes of four ways to take others' packets, or their steering.
 int count_of_ways(int fd) {
   int ways = detach_error(fd) != EPERM ? 1 : 0;
   for (const char* address : {"::ffff:127.0.0.1", "::1"})
@@ -157,7 +157,7 @@ void raise_files() {
 
 void set_blocking(int fd, bool blocking) { ::fcntl(fd, F_SETFL, blocking ? 0 : O_NONBLOCK); }
 
-// What goes wrong meanwhile is what is tried. Until it is killed.
+// Errors are expected here. Until it is killed.
 int many_connections() {
   raise_files();
   std::vector<io::FileDescriptor> all;
@@ -193,7 +193,7 @@ int many_requests() {
   }
 }
 
-// As programs with a lease that say whatever they like to what they are asked.
+// Programs with a lease that send arbitrary answers.
 int answer_with(const std::string& begin, const std::string& part, std::size_t parts, const std::string& end) {
   std::vector<io::Lease> leases;
   std::vector<pollfd> polled;
@@ -228,7 +228,7 @@ int long_answers() {
   return answer_with("\"rows\":[1", many, 200, "]}\n");
 }
 
-// Answers each question once, like a program whose library answers so; "%" stands for the question's number.
+// Answers each query once, like a program whose library answers so; "%" stands for the query's number.
 int answer_once_each(const std::string& program, const std::string& answer, const Gate& leased) {
   DeviceInfo device = loopback_device();
   program_invocation_short_name = const_cast<char*>(program.c_str());
@@ -276,7 +276,7 @@ void wait_for_lease(const Gate& leased) {
   ASSERT_EQ(::read(leased.wait_end.get(), &byte, 1), 1);
 }
 
-// One program's answer is no reason not to show the others', and no command to a terminal.
+// One program's answer does not suppress the others', and is no command to a terminal.
 TEST_F(SystemDaemonTest, BrdmaNamesWhoAnswersNonsenseAndGoesOn) {
   start({});
   if (IsSkipped()) return;
@@ -304,7 +304,7 @@ TEST_F(SystemDaemonTest, BrdmaNamesWhoAnswersNonsenseAndGoesOn) {
   EXPECT_EQ(as_json.text.find("\xc2\x9b"), std::string::npos);
 }
 
-// What a packet could be forged with is shown to its owner and to root.
+// Values with which a packet could be forged are shown to the owner and to root.
 TEST_F(SystemDaemonTest, KeysAreTheOwnersAndRootsToSee) {
   start({});
   if (IsSkipped()) return;

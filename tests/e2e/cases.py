@@ -1,4 +1,5 @@
-"""Runs the cases of a script, one after the other, each with a lab of its own: as the caller or, where that is root, as `nobody`."""
+"""Runs the cases of a script, one after the other, each with a lab of its own: as the caller or, if that is root, as
+`nobody`."""
 
 import contextlib
 import os
@@ -10,8 +11,8 @@ import traceback
 
 import programs
 
-# rping's client closes its event channel while its event thread may be about to ask for the next event. Then that thread is told
-# EBADF, as by the kernel, and ends the program with 255, after all its work is done.
+# rping's client closes its event channel while its event thread may be about to request the next event. Then that
+# thread gets EBADF, as from the kernel, and ends the program with 255, after all its work is done.
 RPING_RACE = "rdma_get_cm_event: Bad file descriptor"
 NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR"]
 
@@ -36,14 +37,14 @@ def is_pending(pid, number):
 
 
 def end_duration(pid):
-    """Of a perftest program with -D: it has run long enough. Its own timer's signal ends it: the first one begins what it measures, the
-    second one ends that, the third one ends it."""
+    """Ends a perftest program with -D after it has run long enough. Its own timer's signal ends it: the first one
+    begins the measurement, the second one ends that, the third one ends the program."""
     for _ in range(3):
         signal_taken(pid, signal.SIGALRM)
 
 
 class User:
-    """Whose programs they are: `build` and `prefix` of each command, and directories that are his."""
+    """The programs' user: `build` and `prefix` of each command, and the user's directories."""
 
     def __init__(self, build, as_nobody):
         self.directory = tempfile.TemporaryDirectory(prefix="brdma-e2e-")
@@ -67,7 +68,8 @@ def add_options(parser):
 
 
 def run(options, cases):
-    """`cases`: name, what makes a lab for a User, what is done with it; passed: it raises nothing. Answers the exit code."""
+    """`cases`: name, function that makes a lab for a User, function that runs it; passed: it raises nothing. Returns
+    the exit code."""
     passed = failed = 0
     user = User(options.build, options.as_nobody)
     for name, make, case in cases:
@@ -80,7 +82,7 @@ def run(options, cases):
             case(lab)
             passed += 1
             print(f"ok    {time.monotonic() - began:6.1f}s  {name}", flush=True)
-        except Exception:  # any: the others run all the same
+        except Exception:  # any: the others still run
             failed += 1
             print(f"FAIL  {time.monotonic() - began:6.1f}s  {name}\n{traceback.format_exc()}", flush=True)
         finally:

@@ -15,16 +15,16 @@ OVERRUNS = "waits for every message of an unreliable service; without root the r
 # perftest 4.5, run_iter_bw() in perftest_resources.c; mended in its release 24.01.0 ("fix completion count").
 COUNTS_TOO_MUCH = "`-n` must be a multiple of `-Q` (100): it counts 100 for each completion, so with several queue pairs the sum is reached early, and it never polls for those that still have to send (mended in 24.01.0)"
 
-# libfabric's ofi_rxd acknowledges and resends only in the program's calls, and fi_pingpong waits in read(2) for its peer between two
-# sizes: a last acknowledgement that was lost is then never said again, and the peer ends after 60 s or later.
+# libfabric's ofi_rxd acknowledges and resends only in the program's calls, and fi_pingpong waits in read(2) for its
+# peer between two sizes: a lost last acknowledgement is then never repeated, and the peer ends after 60 s or later.
 MANUAL_PROGRESS = "answers only while it is called, and waits for its peer by TCP meanwhile: where the last acknowledgement of a size is lost its peer may resend in vain, on any device"
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
     """One program with its options. The server runs on h1, the client on h2 once the server is `ready`: "tcp:PORT" or
-    "udp:PORT" is bound, or "cm": RDMA-CM listens. Passed: both exit with 0, and the client's output has `expects`. A row
-    may be `refused`: both exit with an error, no signal, and what they say has this pattern."""
+    "udp:PORT" is bound, or "cm": RDMA-CM listens. Passed: both exit with 0, and the client's output has `expects`. A
+    row may be `refused`: both exit with an error, no signal, and their output has this pattern."""
 
     section: str
     client: tuple
@@ -109,7 +109,7 @@ def perftest():
             if kind == "read":
                 options += ["-o 1"]
             for line in options:
-                # -a measures the processor's clock anew for each of 23 sizes.
+                # -a measures the processor's clock again for each of 23 sizes.
                 more = {"seconds": 240 if line.startswith("-a") else 60, "ready": "cm" if line == "-z" else "tcp:18515", "brief": line in ("--use_old_post_send", "-D 1 --cpu_util") and tool in ("ib_write_bw", "ib_read_lat")}
                 if line == "-c XRC":
                     more["refused"] = "XRC"
@@ -171,7 +171,7 @@ def rdmacm_utils():
 
 
 def without_mpi():
-    """Where ucx_perftest was built with MPI it asks MPI for its peer, unless standard input is a terminal."""
+    """A ucx_perftest that was built with MPI asks MPI for its peer, unless standard input is a terminal."""
     try:
         said = subprocess.run(["ucx_perftest", "-h"], capture_output=True, text=True, timeout=20, check=False)
     except (FileNotFoundError, subprocess.TimeoutExpired):
@@ -246,7 +246,7 @@ def fio():
     name = "fio (engine rdma)"
     rows = []
     for verb in ("write", "read", "send"):
-        # Who reads is the server, whatever the verb: so fio has it.
+        # The reader is the server, whatever the verb: a rule of fio.
         server = "fio --name=server --ioengine=rdma --port=9001 --bs=64k --size=32m --iodepth=16 --rw=read"
         client = f"fio --name=client --ioengine=rdma --hostname={{server}} --port=9001 --verb={verb} --bs=64k --size=32m --iodepth=16 --rw=write"
         rows.append(sides(name, server, client, ready="cm", shown=f"fio --ioengine=rdma --verb={verb}", expects="issued rwts", brief=verb == "write"))

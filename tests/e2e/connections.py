@@ -21,7 +21,8 @@ from programs import NETWORKS, for_nobody, with_any_clock
 SERVER, CLIENT = "10.77.0.1", "10.77.0.2"
 SERVER6 = "fd77::1"
 COPY = f"/tmp/brdma-e2e-copy-{os.getpid()}"  # the hosts of a lab share their files
-# Before release 39.1 rping posts a receive to such a queue pair in RESET, which the specification has refused (IBTA C10-22).
+# Before release 39.1 rping posts a receive to such a queue pair in RESET, which the specification forbids (IBTA
+# C10-22).
 OWN_QUEUE_PAIRS, OWN_QUEUE_PAIRS_FROM = "rping, queue pairs of its own", (39, 1)
 
 
@@ -73,8 +74,8 @@ GROUPS = [("239.1.1.1", "igmp", "010101EF", SERVER, CLIENT), ("ff0e::77", "igmp6
 
 
 def ended_in_its_own_race(client, done):
-    """rping's client closes its event channel while its event thread may be about to ask for the next event. Then that thread
-    is told EBADF, as by the kernel, and ends the program with 255, after all its work is done."""
+    """rping's client closes its event channel while its event thread may be about to request the next event. Then that
+    thread gets EBADF, as from the kernel, and ends the program with 255, after all its work is done."""
     pings = int(client[client.index("-C") + 1]) if client[0] == "rping" else 0
     return pings > 0 and done.returncode == 255 and done.stdout.count("ping data: ") == pings and done.stderr.strip() == "rdma_get_cm_event: Bad file descriptor"
 
@@ -103,7 +104,7 @@ def run_pair(lab, server, client, ends, listens="cm"):
 
 
 def killed_client(lab):
-    """A client that is killed leaves nothing behind, and the server serves the next one."""
+    """A killed client leaves nothing behind, and the server serves the next one."""
     serving = lab.start("h1", "rping", "-s", "-P")
     lab.wait_for("a listener", "h1", "resource", "show", "cm_id", until=lambda rows: any(row["state"] == "LISTEN" for row in rows))
     client = lab.start("h2", "rping", "-c", "-a", SERVER, "-C", "1000000", "-v")
@@ -129,7 +130,7 @@ def wait_for_state(lab, file, text, program):
 
 
 def datagram_sockets(lab):
-    """rsockets of datagrams: udpong, which waits on a UDP port and serves until it is ended."""
+    """rsockets of datagrams: udpong, which waits on a UDP port and serves until it is killed."""
     serving = lab.start("h1", "udpong", "-b", SERVER)
     wait_for_state(lab, "udp", ":1C06 ", serving)  # port 7174
     done = subprocess.run(lab.on("h2", "udpong", "-s", SERVER, "-b", CLIENT, "-S", "64", "-C", "10"), capture_output=True, text=True, timeout=PATIENCE)
@@ -138,7 +139,7 @@ def datagram_sockets(lab):
 
 
 def multicast(lab, group, file, joined, receiver, sender):
-    """mckey: one host sends to a group that the other has joined, which leaves it at the end."""
+    """mckey: one host sends to a group that the other has joined, and leaves at the end."""
     receiving = lab.start("h1", "mckey", "-m", group, "-b", receiver)
     wait_for_state(lab, file, joined, receiving)
     done = subprocess.run(lab.on("h2", "mckey", "-m", group, "-b", sender, "-s"), capture_output=True, text=True, timeout=PATIENCE)
@@ -148,8 +149,9 @@ def multicast(lab, group, file, joined, receiver, sender):
 
 
 def tcp_cases(build):
-    """A TCP program under rsockets' preload library, which takes each socket of the process for one of TCP's: also those that
-    ours opens, if it asks for them by socket(), in whatever thread, and while it starts brdmad. So first, in a new lab."""
+    """A TCP program under rsockets' preload library, which takes each socket of the process for one of TCP's. It would
+    also take the library's own, if that used socket(), in any thread, and while it starts brdmad. So first, in a new
+    lab."""
     found = glob.glob("/usr/lib/*/rsocket/librspreload.so.1")
     assert found, "librspreload.so is not there: package librdmacm1"
     echo = lambda *words: ["sh", "-c", f'LD_PRELOAD="$LD_PRELOAD:{found[0]}" exec "$@"', "sh", os.path.join(build, "bin", "tcp_echo"), *words]
@@ -169,7 +171,7 @@ def link_local(lab, host):
 
 
 def link_local_cases(lab):
-    """Addresses that mean nothing without an interface: named on both sides, or by the client alone."""
+    """Addresses that need an interface: named on both sides, or by the client alone."""
     (server, served), (client, asks) = link_local(lab, "h1"), link_local(lab, "h2")
     here, there, own = f"{server}%{served}", f"{server}%{asks}", f"{client}%{asks}"
     return [
@@ -202,7 +204,7 @@ def run(build, prefix, network):
             began = time.monotonic()
             try:
                 problem = case()
-            except Exception:  # noqa: BLE001: told, and the others run on
+            except Exception:  # noqa: BLE001: reported, and the others still run
                 problem = traceback.format_exc()
             took = time.monotonic() - began
             passed, failed = (passed + 1, failed) if problem is None else (passed, failed + 1)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Unmodified programs across a wide-area lab with a controller (docs/wan.md): hosts hear from it and tell it, routes move under
-the programs, the controller dies, returns, and is cut off. Nothing may be lost. Last line: `N passed, M failed`."""
+"""Unmodified programs across a wide-area lab with a controller (docs/wan.md): hosts exchange messages with it, routes
+move under the programs, the controller dies, returns, and is cut off. Nothing may be lost. Last line: `N passed, M
+failed`."""
 
 import argparse
 import contextlib
@@ -15,14 +16,15 @@ import time
 import cases
 import programs
 
-PATIENCE = int(os.environ.get("BRDMA_PATIENCE", "60"))  # seconds; far above what anything here takes
+TIMEOUT_SECONDS = int(os.environ.get("BRDMA_PATIENCE", "60"))  # far above any step here
 SERVER = "10.77.1.1"
 HERE = os.path.dirname(os.path.abspath(__file__))
-# The server's words and the client's. The write's queue pair waits as long as RDMA-CM's do, 17 s, for what is lost on a cut link.
+# The server's words and the client's. The write's queue pair waits as long as RDMA-CM's do, 17 s, for packets lost on a
+# cut link.
 WRITE = ["ib_write_bw", programs.ANY_CLOCK, "-s", "65536", "-u", "19"]
 
 
-# What a pair of programs does. A write goes on until it is ended; rounds of rping take some seconds.
+# The traffic of a pair of programs. A write continues until it is ended; rounds of rping take some seconds.
 COMMANDS = {"write": [*WRITE, "-D", "120"], "bounded write": [*WRITE, "-n", "1000"], "rping": ["rping", "-C", "60", "-S", "20000", "-V"]}
 
 
@@ -32,7 +34,7 @@ def commands(program):
 
 
 class Traffic:
-    """A pair of programs that exchange data for as long as the case wants."""
+    """A pair of programs that exchange data for as long as the case needs."""
 
     def __init__(self, network, program):
         self.network, self.program = network, program
@@ -47,7 +49,7 @@ class Traffic:
         self.network.wait_for("traffic", lambda: self.network.carried("s1-s2", "s1-s2.2") > before + 50)
 
     def go_on(self):
-        """Before what is to happen under it: rping, which may be at its last round, begins again."""
+        """Called before the event: an rping that may be at its last round starts again."""
         if self.program == "rping":
             self.finish()
             self.begin()
@@ -87,14 +89,14 @@ class Network:
         return self
 
     def copy(self, path):
-        """Where nobody can read it too."""
+        """Readable by nobody too."""
         return shutil.copy(os.path.join(HERE, path), self.directory)
 
     def make_key(self):
         self.run(f"{self.build}/bin/brdma-controller", "keygen", "--out", self.keys, "*")
 
     def run(self, *command, code=0):
-        done = subprocess.run([*self.prefix, *command], capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run([*self.prefix, *command], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         assert done.returncode == code, f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 
@@ -115,15 +117,15 @@ class Network:
 
     def start_controller(self):
         command = [*self.beside, f"{self.build}/bin/brdma-controller", "--listen", self.listen, "--key", self.keys, "--config", f"{self.directory}/controller.toml", "--control", self.control]
-        # Of a session of its own: with a stopped process among them, all of ctest's processes get SIGHUP when the shell that has
-        # started them by nohup ends.
+        # In a session of its own: with a stopped process among them, all of ctest's processes get SIGHUP when the shell
+        # that started them by nohup ends.
         self.controller = subprocess.Popen([*self.prefix, *command], start_new_session=True)
         self.running.append(self.controller)
         self.wait_for("the controller", self.controller_answers)
 
     def controller_answers(self):
         assert self.controller.poll() is None, "the controller ended"
-        done = subprocess.run([*self.prefix, *self.beside, self.brdma, "controller", "show", "at", self.control], capture_output=True, timeout=PATIENCE)
+        done = subprocess.run([*self.prefix, *self.beside, self.brdma, "controller", "show", "at", self.control], capture_output=True, timeout=TIMEOUT_SECONDS)
         return done.returncode == 0
 
     def kill_controller(self):
@@ -140,12 +142,12 @@ class Network:
         for process in self.running:
             process.kill()
             process.wait()
-        subprocess.run([*self.prefix, self.brdma, "lab", "down", "--name", self.name], capture_output=True, timeout=PATIENCE)
+        subprocess.run([*self.prefix, self.brdma, "lab", "down", "--name", self.name], capture_output=True, timeout=TIMEOUT_SECONDS)
 
-    def wait_for(self, what, holds, seconds=PATIENCE):
+    def wait_for(self, what, holds, seconds=TIMEOUT_SECONDS):
         until = time.monotonic() + seconds
         while not holds():
-            assert time.monotonic() < until, f"waited in vain for {what}"
+            assert time.monotonic() < until, f"timed out waiting for {what}"
             time.sleep(0.02)
 
     def carried(self, *names):
@@ -158,7 +160,7 @@ class Network:
         self.wait_for(f"traffic on {name}", lambda: self.carried(name) > before + packets)
 
     def routes(self):
-        """By which ports the switches send to the other site."""
+        """The switches' ports towards the other site."""
         switches = json.loads(self.run(self.brdma, "lab", "show", "--name", self.name, "-j"))["switches"]
         return {(one["switch"], route["prefix"]): route["via"] for one in switches for route in one["routes"]}
 
@@ -173,7 +175,7 @@ class Network:
 
     @staticmethod
     def end_duration(process, name):
-        """Of the program that a command of ours runs in the lab, unless it has ended."""
+        """The process of a program started in the lab, unless it has ended."""
         found = [process.pid]
         with contextlib.suppress(OSError):
             for pid in found:
@@ -190,18 +192,19 @@ class Network:
         self.wait_for(f"{count} switches", lambda: [one["connected"] for one in self.state("switches")] == [True] * count)
 
     def usable(self):
-        """Which of the two links the controller takes for usable."""
+        """The link that the controller takes for usable."""
         return [link["usable"] for link in self.state("links") if link["from"] == "s1"]
 
     @staticmethod
     def finish(server, client):
         for who, process in (("client", client), ("server", server)):
-            output, _ = process.communicate(timeout=2 * PATIENCE)
+            output, _ = process.communicate(timeout=2 * TIMEOUT_SECONDS)
             assert cases.ended_well(process.returncode, output), f"the {who} ended with {process.returncode}:\n{output}"
 
 
 class FarNetwork(Network):
-    """The controller is a host of another lab, and a program beside the switches passes their sessions on, by TCP over that lab's network."""
+    """The controller is a host of another lab, and a program beside the switches forwards their sessions, by TCP over
+    that lab's network."""
 
     def __init__(self, user, limits="", settings=()):
         super().__init__(user, limits, settings)
@@ -221,7 +224,7 @@ class FarNetwork(Network):
 
     def down(self):
         super().down()
-        subprocess.run([*self.prefix, self.brdma, "lab", "down", "--name", self.far], capture_output=True, timeout=PATIENCE)
+        subprocess.run([*self.prefix, self.brdma, "lab", "down", "--name", self.far], capture_output=True, timeout=TIMEOUT_SECONDS)
 
 
 def cut_and_move(network, traffic):
@@ -231,7 +234,7 @@ def cut_and_move(network, traffic):
 
 
 def a_cut_link_is_left(network, program):
-    """The link is cut under the program; the controller installs the other way; it ends well."""
+    """The link is cut under the program; the controller installs the other path; it ends well."""
     traffic = network.begin(program)
     cut_and_move(network, traffic)
     traffic.finish()
@@ -239,8 +242,8 @@ def a_cut_link_is_left(network, program):
 
 
 def a_congested_link_is_left(network, program):
-    """The link can do a fiftieth of what it could: a sender that nothing bounds fills its queue, active feedback goes to the controller,
-    traffic moves."""
+    """The link drops to a fiftieth of its rate: a sender without congestion control fills its queue, active feedback
+    goes to the controller, traffic moves."""
     traffic = network.begin("bounded write" if program == "write" else program)
     network.lab("link", "s1-s2", "set", "--rate", "20mbit", "--queue", "200kb")
     if program == "write":
@@ -251,7 +254,8 @@ def a_congested_link_is_left(network, program):
 
 
 def the_controller_dies_and_returns(network, program):
-    """Without it routes stay and the program goes on; when it has come back it knows all again, and moves what is cut."""
+    """Without it routes stay and the program continues; after its return it knows everything again, and moves traffic
+    off a cut link."""
     traffic = network.begin(program)
     before = network.routes()
     network.kill_controller()
@@ -265,11 +269,12 @@ def the_controller_dies_and_returns(network, program):
 
 
 def the_controller_is_cut_off(network, program):
-    """It is there and says nothing: switches leave it after 5 s and keep their routes. Then they come again, and it moves them."""
+    """It is there and silent: switches leave it after 5 s and keep their routes. Then they come again, and it moves
+    them."""
     traffic = network.begin(program)
     before = network.routes()
     network.controller.send_signal(signal.SIGSTOP)
-    time.sleep(6)  # nothing tells from outside that they gave it up
+    time.sleep(6)  # nothing outside shows that they gave it up
     traffic.go_on()
     network.carries("s1-s2", 20)
     assert network.routes() == before
@@ -281,7 +286,8 @@ def the_controller_is_cut_off(network, program):
 
 
 def a_change_was_left_half_done(network, program):
-    """The controller ended when one switch of two had its new routes, and the link of the other's is cut then: the next one repairs what is left."""
+    """The controller ended when one switch of two had its new routes, and then the other one's link is cut: the next
+    controller repairs the rest."""
     traffic = network.begin(program)
     network.kill_controller()
     traffic.go_on()
@@ -295,7 +301,7 @@ def a_change_was_left_half_done(network, program):
 
 
 def the_sites_are_parted(network, program):
-    """No way at all for a while; the one that comes back is taken."""
+    """No path at all for a while; the one that comes back is used."""
     traffic = network.begin(program)
     network.lab("link", "s1-s2.2", "down")
     network.lab("link", "s1-s2", "down")
@@ -306,7 +312,7 @@ def the_sites_are_parted(network, program):
 
 
 def the_controller_is_parted_from_all(network, program):
-    """Nothing passes between it and the switches for longer than the silence that is borne; a link is cut meanwhile."""
+    """Nothing passes between it and the switches for longer than the silence limit; a link is cut meanwhile."""
     traffic = network.begin(program)
     before = network.routes()
     network.part(True)
@@ -329,13 +335,14 @@ def senders_are_told(network, program):
     network.wait_for("a managed destination", lambda: any(row["destination"] == SERVER for row in network.ask_host("h2", "managed", "show")))
     row = network.ask_host("h2", "statistic", "show")[0]
     assert row["controller_requests"] > 0 and row["managed_added"] > 0, row
-    # The other direction is as slow; by it h1's acknowledgements pass. Whom nobody sends to is on nobody's list.
+    # The other direction is as slow; h1's acknowledgements pass by it. A destination without senders is on nobody's
+    # list.
     assert all(row["destination"] == "10.77.2.2" for row in network.ask_host("h1", "managed", "show"))
     assert network.counters()["control_packets"] > 0 and network.counters()["improvements"] == 0, network.counters()
 
 
 def senders_tell(network, program):
-    """Links are inquired after timeouts; what they say goes by brdmad to the controller, which moves the route."""
+    """Links are inquired after timeouts; brdmad passes the answers to the controller, which moves the route."""
     network.begin(program)
     network.wait_for("the hosts' sessions", lambda: len(network.state("hosts")) == 2)
     network.lab("link", "s1-s2", "set", "--rate", "50mbit", "--queue", "400kb")
@@ -349,7 +356,7 @@ def senders_tell(network, program):
 # Case: its programs, the controller's limits, the programs' settings, its network. With a threshold of 0 routes move
 # because of passive feedback only.
 BOTH = ("write", "rping")
-UNCONGESTED = ("BRDMA_WINDOW=1024",)  # 4 MiB: not beside the path's 2.5 MB as much as three quarters of a queue, so that routes stay
+UNCONGESTED = ("BRDMA_WINDOW=1024",)  # 4 MiB: beside the path's 2.5 MB less than three quarters of a queue, so that routes stay
 CASES = {
     a_cut_link_is_left: (BOTH, "", UNCONGESTED),
     a_congested_link_is_left: (BOTH, "", ("BRDMA_CONGESTION=none",)),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What must end with a clear error instead of a hang or a crash. Last line: `N passed, M failed`.
+"""Cases that must end with a clear error instead of a hang or a crash. Last line: `N passed, M failed`.
 
-Each case runs real programs; each looks at exit codes and at the words a user would read.
+Each case runs real programs and checks exit codes and messages.
 """
 
 import argparse
@@ -35,8 +35,8 @@ class Cases:
         return subprocess.run([self.brdma, "lab", *arguments], capture_output=True, text=True, timeout=60)
 
     def alone(self, program, setup="", environment=None, seconds=30):
-        """Runs a shell command in a network namespace of its own (and a mount namespace), lo up unless setup says else. The build is shown
-        at /mnt, for it may lie below what `setup` mounts over."""
+        """Runs a shell command in a network namespace of its own (and a mount namespace), lo up unless `setup` sets
+        another state. The build is visible at /mnt, because it may lie below a place that `setup` mounts over."""
         script = f"set -e; ip link set lo up; mount --rbind {shlex.quote(self.build)} /mnt; {setup}\nexec {program}"
         return subprocess.run(["unshare", *self.namespaces(), "bash", "-c", script], capture_output=True, text=True, timeout=seconds, env={**os.environ, **(environment or {})})
 
@@ -46,8 +46,8 @@ class Cases:
 
     # --- cases ---
     def peer_dies(self):
-        """The other side's work completes with the retry error after its retries; nobody hangs. Of two programs that answer each other
-        the one that lives may have nothing under way, and can know nothing: here it always has."""
+        """The other side's work completes with the retry error after its retries; nobody hangs. Of two programs that
+        answer each other the surviving one may have nothing in flight, and cannot notice: here it always has."""
         name = f"dies{os.getpid()}"
         up = self.lab("up", "--name", name)
         expect(up.returncode == 0, up.stderr)
@@ -74,8 +74,9 @@ class Cases:
             self.lab("down", "--name", name)
 
     def peer_stopped(self):
-        """A peer's process is stopped for longer than all retries take (2.15 s with perftest's 14 and 7), as by a debugger: its host answers
-        for it, and the traffic goes on with it. Once it is killed there, its peer is given up."""
+        """A peer's process is stopped for longer than all retries take (2.15 s with perftest's 14 and 7), as by a
+        debugger: its host answers for it, and the traffic continues with it. Once it is killed there, its peer is given
+        up."""
         name = f"stopped{os.getpid()}"
         up = self.lab("up", "--name", name)
         expect(up.returncode == 0, up.stderr)
@@ -87,7 +88,7 @@ class Cases:
             client = subprocess.Popen([*command, "h2", "--", *writes, "10.77.0.1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
             self.wait_counted(name, "h2", "acks_received", 20)
             os.killpg(server.pid, signal.SIGSTOP)
-            time.sleep(3)  # of which the programs must notice nothing
+            time.sleep(3)  # unnoticed by the programs
             expect(client.poll() is None, f"the client gave up: {client.stdout.read() if client.poll() is not None else ''}")
             os.killpg(server.pid, signal.SIGCONT)
             output, _ = client.communicate(timeout=60)
@@ -118,7 +119,7 @@ class Cases:
         raise Failure(f"nobody listens on {port}")
 
     def wait_traffic(self, name, seconds=20):
-        """Both ends have exchanged messages, by what their daemon counts."""
+        """Both ends have exchanged messages, by their daemon's counters."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             text = self.lab("exec", "--name", name, "h1", "--", self.brdma, "-j", "statistic", "show").stdout
@@ -144,7 +145,7 @@ class Cases:
         done = self.alone("/mnt/bin/brdma run -- ibv_devices", setup="ip link set lo down;")
         expect("no network interface is up" in done.stderr + done.stdout, f"does not say why there is no device:\n{done.stdout}{done.stderr}")
 
-    # Of the places for the device files: a file system without a free block, and ones without a free inode.
+    # Places for the device files: a file system without a free block, and ones without a free inode.
     FULL_RUNTIME = "mount -t tmpfs -o nr_inodes=2 tmpfs /tmp; mkdir /tmp/run; mount -t tmpfs -o size=4k tmpfs /tmp/run; dd if=/dev/zero of=/tmp/run/fill bs=4k count=1 2>/dev/null; export XDG_RUNTIME_DIR=/tmp/run;"
     FULL_SHM = "mount -t tmpfs -o nr_inodes=1 tmpfs /dev/shm;"
 

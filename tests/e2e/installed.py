@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`cmake --install` of the build tree into a prefix of one's own: writes below the prefix alone, all or nothing, and what is there works.
+"""`cmake --install` of the build tree into a prefix: writes below the prefix alone, all or nothing, and the result
+works.
 
 All other files are read-only meanwhile, in a mount namespace, so that any other write fails. As root; as an ordinary user with
 --as-nobody (as root) or when started by one. Last line: `N passed, M failed`.
@@ -78,7 +79,7 @@ class Cases:
         return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
     def work(self, prefix):
-        """What is installed finds its library, by itself, in a network of its own."""
+        """An installed program finds its library by itself, in a network of its own."""
         namespaces = ["--net"] if self.root else ["--user", "--map-root-user", "--net"]
         drop = "setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs" if self.as_nobody else ""
         script = f"ip link set lo up && exec {drop} env BRDMA_IDLE_SECONDS=1 HOME=/nonexistent '{prefix}/bin/brdma' run -- ibv_devices"

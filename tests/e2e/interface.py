@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The interface goes away under running programs: for a moment, for good, altogether. By UDP and (`--datapath xdp`, as root) by
-AF_XDP both ways. A program goes on, or ends with an error of its own: no signal, no hang. Each case is a function; passed: no
-assertion fails. Last line: `N passed, M failed`.
+"""The interface goes away under running programs: for a moment, for good, or by deletion. By UDP and (`--datapath xdp`,
+as root) by AF_XDP in both directions. A program continues, or ends with an error of its own: no signal, no hang. Each
+case is a function; passed: no assertion fails. Last line: `N passed, M failed`.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def over_xdp():
 
 
 def went_by_what_it_should(lab):
-    """Whatever was asked for: a test that silently goes by UDP proves nothing."""
+    """Checks the datapath: a test that silently goes by UDP proves nothing."""
     counted = only(lab.ask_json("h2", "statistic", "show"))
     assert (counted["xdp_rcvd_pkts"] > counted["rcvd_pkts"] // 2) == over_xdp(), counted
     assert only(lab.ask_json("h2", "resource", "show", "qp"))["transmits_by"] == ("xdp" if over_xdp() else "udp")
@@ -53,7 +53,7 @@ def traffic(lab):
 
 
 def down_and_up_again(lab):
-    """Shorter than the programs' retries last: they go on, by the same way."""
+    """Shorter than the programs' retries last: they continue, by the same path."""
     traffic(lab)
     before = only(lab.ask_json("h2", "dev", "show"))
     for _ in range(3):
@@ -64,14 +64,15 @@ def down_and_up_again(lab):
 
 
 def down_for_good(lab):
-    """The work completes with an error when its retries are over; who comes later hears why he gets no device."""
+    """The work completes with an error when its retries are over; later programs get the reason why there is no
+    device."""
     client = traffic(lab)
     link(lab, "set eth0 down")
     output = ends_with_an_error(client)
     assert "Failed status 12" in output or "transport retry counter exceeded" in output, output
     link(lab, "set eth0 up")
-    # Whoever sends to a neighbour of an interface that is down makes the kernel ask for it, 3 s long; who connects within
-    # these after it is up again hears that the host cannot be reached.
+    # A sender to a neighbour of a disabled interface makes the kernel ask for it, for 3 s; a connect within that time
+    # after it is up again reports the host as unreachable.
     subprocess.run(lab.on("h2", "ip", "neighbour", "flush", "dev", "eth0"), check=True)
     for program in lab.programs:
         program.kill()
@@ -80,14 +81,14 @@ def down_for_good(lab):
 
 
 def sleepers_hear_of_it(lab):
-    """Programs that sleep until something comes. Of two that answer each other one has sent, and the error wakes it; the other
-    waits for a message, of which nothing can be known."""
+    """Programs that sleep until something comes. Of two that answer each other one has sent, and the error wakes it;
+    the other waits for a message, and cannot notice."""
     both = [lab.start("h1", "ibv_rc_pingpong", "-g", "1", "-e", "-n", "100000000"), lab.connect("ibv_rc_pingpong", "-g", "1", "-e", "-n", "100000000")]
     lab.wait_for("traffic", "h2", "statistic", "show", until=lambda rows: rows and only(rows)["sent_pkts"] > 1000)
     link(lab, "set eth0 down")
     end = time.monotonic() + management.PATIENCE
     while all(program.poll() is None for program in both):
-        assert time.monotonic() < end, "neither hears of it"
+        assert time.monotonic() < end, "neither gets an error"
         time.sleep(0.02)
     output = ends_with_an_error(next(program for program in both if program.poll() is not None))
     assert "transport retry counter exceeded" in output, output
@@ -97,7 +98,7 @@ def deleted(lab):
     client = traffic(lab)
     link(lab, "delete eth0")
     ends_with_an_error(client)
-    # brdmad is there, has got the lease back, and says what it knows.
+    # brdmad is there, has got the lease back, and reports its state.
     lab.wait_for("end", "h2", "resource", "show", "ctx", until=lambda rows: rows == [])
     assert only(lab.ask_json("h2", "statistic", "show"))["sent_pkts"] > 0
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Two processes of one host: data is fetched from memory, or sent where it may not be. Last line: `N passed, M failed`.
+"""Two processes of one host: data is passed by local reference, or sent if that is not allowed. Last line: `N passed, M
+failed`.
 
-Each runs on the loopback of a network namespace of its own. `--compare` tests nothing: it prints how fast data of some sizes moves, fetched and
-sent in turn, as medians in MB/s and their ratio.
+Each runs on the loopback of a network namespace of its own. `--compare` tests nothing: it prints how fast data of some
+sizes moves, by reference and sent in turn, as medians in MB/s and their ratio.
 """
 
 import argparse
@@ -56,8 +57,8 @@ class Cases:
         return json.loads(done.stdout)
 
     def ways(self, *expected, seconds=20):
-        """How data of the two queue pairs moves, once they have agreed on bitmap mode: as expected, or in the end how else. Where it is
-        sent, enough of it to know that it is not fetched later."""
+        """Waits until data of the two queue pairs moves in the expected mode, after the agreement on bitmap mode; in
+        the end checks it. If data is sent, waits for enough of it to know that it is not passed by reference later."""
         before, ways, until = self.counters().get("sent_data_pkts", 0), [], time.monotonic() + seconds
         while time.monotonic() < until:
             pairs = [row for row in self.rows("resource", "show", "qp") if row.get("mode") == "bitmap" and row["state"] in ("RTR", "RTS")]
@@ -80,14 +81,14 @@ class Cases:
         return sums
 
     def pair(self, program, prefixes=((), ()), settings=({}, {})):
-        """Starts the two, with a connection that lasts; the caller looks at it, then both are ended."""
+        """Starts the two, with a connection that lasts; the caller inspects it, then both are ended."""
         server = self.start(program, prefixes[0], **settings[0])
         self.wait_listening(18515)
         client = self.start([*program, "127.0.0.1"], prefixes[1], **settings[1])
         return server, client
 
     def finish(self, *processes, measuring=(), seconds=60):
-        """All end well. The duration of those that measure is over at once."""
+        """All end well. The duration of measuring programs is over at once."""
         for process in measuring:
             cases.end_duration(process.pid)
         for process in processes:
@@ -103,7 +104,7 @@ class Cases:
 
     @staticmethod
     def bandwidth(kind):
-        """Goes on until it is ended."""
+        """Continues until it is ended."""
         return [f"ib_{kind}_bw", "-d", "brdma_lo", "-s", str(SIZE), "-F", "-D", "120"]
 
     # --- cases ---
@@ -131,19 +132,19 @@ class Cases:
             settings = [{}, {}]
             settings[side] = {"BRDMA_LOCAL": "0"}
             server, client = self.pair(self.bandwidth("write"), settings=settings)
-            # The server has nothing to send: where only the client is off, it hears of no reason to ask.
+            # The server has nothing to send: if only the client is off, the server gets no reason to ask.
             self.expect_ways("sent: not told" if side == 0 else "sent: nothing large yet", "sent: off")
             expect(self.counters().get("fetched_pkts", 0) == before, "something is fetched")
             self.finish(server, client, measuring=(client,))
 
     def another_user(self):
-        """Served by one brdmad: data is sent, and both say why."""
+        """Served by one brdmad: data is sent, and both report the reason."""
         if os.geteuid() != 0 or os.environ.get("BRDMA_MAPPED_ROOT"):
             return SKIPPED
         brdmad = os.path.join(self.bin, "brdmad")
-        ready, told = os.pipe()
-        self.running.append(subprocess.Popen([brdmad, "--system", "--foreground", "--idle-seconds", "0", "--ready-fd", str(told)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment, pass_fds=(told,), start_new_session=True))
-        os.close(told)
+        ready, ready_end = os.pipe()
+        self.running.append(subprocess.Popen([brdmad, "--system", "--foreground", "--idle-seconds", "0", "--ready-fd", str(ready_end)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment, pass_fds=(ready_end,), start_new_session=True))
+        os.close(ready_end)
         expect(os.read(ready, 1) != b"", "brdmad does not start")
         nobody = ("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR")
         server, client = self.pair(self.bandwidth("write"), prefixes=((), nobody))
@@ -152,7 +153,8 @@ class Cases:
         return None
 
     def a_killed_peer(self):
-        """Of either side: the other one ends with the retry error or goes on waiting, and the next two programs fetch."""
+        """On either side: the other one ends with the retry error or still waits, and the next two programs pass data
+        by reference."""
         for victim in range(2):
             processes = self.pair(self.bandwidth("write"))
             self.expect_ways("fetched", "fetched")

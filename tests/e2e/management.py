@@ -16,7 +16,7 @@ import time
 
 import cases
 
-PATIENCE = int(os.environ.get('BRDMA_PATIENCE', '60'))  # seconds; far above what anything here takes
+PATIENCE = int(os.environ.get('BRDMA_PATIENCE', '60'))  # seconds; far above any step here
 
 
 class Lab:
@@ -52,7 +52,7 @@ class Lab:
         return json.loads(self.ask(host, "-j", *words).stdout)
 
     def wait_for(self, what, host, *words, until):
-        """Asks until `until` of the answer holds: each round waits for the daemon."""
+        """Repeats the query until `until` of the answer holds: each round waits for the daemon."""
         end = time.monotonic() + PATIENCE
         while True:
             answer = self.ask_json(host, *words)
@@ -113,7 +113,7 @@ def settings_reach_running_programs(lab):
     assert pair["in_force"]["depth_limit"] == 200, pair
     assert only(server("dev", "brdma_eth0"))["settings"]["recovery.depth_max"] == 8
 
-    # For the device: the running program, its queue pairs, and programs to come.
+    # For the device: the running program, its queue pairs, and later programs.
     answer = lab.ask_json("h1", "recovery", "set", "dev", "brdma_eth0", "depth_max", "300", "window", "1024")
     device = only([r for r in answer if r["scope"] == "device"])
     assert device["settings"] == {"recovery.depth_max": 300, "recovery.window": 1024}, answer
@@ -125,7 +125,7 @@ def settings_reach_running_programs(lab):
     rows = lab.wait_for("a later program", "h1", "recovery", "show", "dev", "brdma_eth0", until=lambda rows: len(rows) == 3)
     for row in rows[1:]:
         assert row["settings"]["recovery.depth_max"] == 300 and row["settings"]["recovery.window"] == 1024, row
-    # A program's own variable is stronger than the device's setting.
+    # A program's own variable overrides the device's setting.
     lab.start("h1", "env", "BRDMA_DEPTH_MAX=5", "ib_write_bw", "-p", "19001")
     rows = lab.wait_for("a third", "h1", "recovery", "show", "dev", "brdma_eth0", until=lambda rows: len(rows) == 4)
     assert sorted(row["settings"]["recovery.depth_max"] for row in rows[1:]) == [5, 300, 300], rows
@@ -147,7 +147,7 @@ def mistakes_are_told(lab):
     assert "no queue pair" in lab.ask("h1", "recovery", "set", "qp", "0x123456", "depth_max", "9", code=1).stderr
     assert "no queue pair" in lab.ask("h1", "recovery", "show", "qp", "0x123456", code=1).stderr
     assert only(lab.ask_json("h1", "recovery", "show", "dev", "brdma_eth0"))["settings"]["recovery.depth_max"] == 8
-    assert lab.ask_json("h2", "recovery", "show", "dev", "brdma_eth0") == []  # no daemon there: said, and nothing shown
+    assert lab.ask_json("h2", "recovery", "show", "dev", "brdma_eth0") == []  # no daemon there: reported, and nothing shown
     assert "no brdmad" in lab.ask("h2", "recovery", "set", "dev", "brdma_eth0", "depth_max", "9", code=1).stderr
 
 
@@ -171,7 +171,7 @@ def objects_are_listed(lab):
 
 
 def records_are_shown_and_sent_again_by_hand(lab):
-    """A gap that neither side does anything about for a second is seen, asked for by hand, and gone."""
+    """A gap that neither side handles for a second is shown, requested by hand, and gone."""
     lab.traffic()
     receiver, sender = (str(only(lab.ask_json(host, "resource", "show", "qp"))["lqpn"]) for host in ("h1", "h2"))
     lab.ask("h2", "recovery", "set", "qp", sender, "send_stall_min_us", "10000000", "probe_timeout_min_us", "1000000", "retransmit_timeout_min_us", "10000000")
@@ -215,7 +215,7 @@ def records_are_shown_and_sent_again_by_hand(lab):
     assert lab.ask_json("h1", "resource", "show", "duplicate", "lqpn", "1") == []
     lab.wait_for("its event", "h1", "event", "duplicates_queried", until=lambda rows: len(rows) > 0)
 
-    # What verbs give is shown, and refused with that reason; the threshold of feedback is a setting.
+    # Settings of verbs are shown, and refused with that reason; the threshold of feedback is a setting.
     shown = only(lab.ask_json("h1", "recovery", "show", "qp", receiver))
     peer = only(lab.ask_json("h2", "recovery", "show", "qp", sender))
     assert shown["in_force"]["receive_start_psn"] == peer["in_force"]["send_start_psn"], (shown, peer)
@@ -260,7 +260,7 @@ def events_are_told(lab):
     lab.wait_for("the other side", "h2", "event", "ffm_received", until=lambda rows: len(rows) > 0)
     lab.ask("h1", "event", "nonsense", code=2)
 
-    # Following: what comes is pushed.
+    # Following: new events are pushed.
     follower = subprocess.Popen(lab.on("h1", lab.brdma, "-j", "event", "-f", "settings_changed"), stdout=subprocess.PIPE, text=True)
     lab.programs.append(follower)
     got = []
@@ -282,7 +282,7 @@ def paths_are_told(lab):
     silent = only([path for path in paths if not path["in_use"]])
     used = [path for path in paths if path["in_use"]]
     assert silent["acknowledged"] == 0, silent
-    # The receiver's path bitmaps: nothing comes by the silent one.
+    # The receiver's path bitmaps: nothing arrives on the silent one.
     received = only(lab.wait_for("path bitmaps", "h1", "statistic", "show", "qp", until=lambda rows: rows and len(rows[0].get("receive_paths", [])) == 4))
     assert received["receive_paths"][paths.index(silent)]["rcvd_pkts"] == 0, received
     assert sum(path["rcvd_pkts"] > 0 for path in received["receive_paths"]) == 3, received
@@ -300,8 +300,8 @@ def alarms_are_raised_and_cleared(lab):
     rows = lab.wait_for("an alarm", "h2", "alarm", until=lambda rows: any(r["raised"] for r in rows))
     raised = only([r for r in rows if r["raised"]])
     assert raised["alarm"] == "retransmissions" and raised["threshold"] == 2 and raised["comm"] == "ib_write_bw", rows
-    told = only(lab.ask_json("h2", "event", "alarm_raised"))
-    assert told["alarm"] == "retransmissions" and told["value"] > 2, told
+    raised = only(lab.ask_json("h2", "event", "alarm_raised"))
+    assert raised["alarm"] == "retransmissions" and raised["value"] > 2, raised
     lab.ask("h2", "alarm", "set", "retransmission_percent", "90")
     lab.wait_for("its end", "h2", "event", "alarm_cleared", until=lambda rows: len(rows) == 1)
     assert not any(r["raised"] for r in lab.ask_json("h2", "alarm"))
@@ -315,7 +315,7 @@ def limits_are_enforced_and_named(lab):
     refused = lab.wait_for("a refusal", "h1", "event", "limit_reached", until=lambda rows: len(rows) > 0)[0]
     assert refused["limit"] == "recovery.qps_max" and refused["value"] == 4, refused
     server = lab.programs[0]
-    server.wait(timeout=PATIENCE)  # ibv_create_qp failed: it says so and ends
+    server.wait(timeout=PATIENCE)  # ibv_create_qp failed: it reports so and ends
     assert server.returncode != 0 and "QP" in server.stdout.read()
     assert only(lab.ask_json("h1", "statistic", "show"))["qps_refused"] >= 1
     client.send_signal(signal.SIGTERM)
@@ -354,9 +354,9 @@ def drops_are_told_by_the_switch(lab):
     lab.traffic()
     counters = lambda: only(lab.ask_json("h2", "statistic", "show"))
     lab.wait_for("repairs", "h2", "statistic", "show", until=lambda rows: only(rows)["retransmitted_by_edn"] > 200)
-    told = lab.switch()["edn"]
-    assert told["sent"] > 200 and told["untold"] <= told["dropped"] / 20, told
-    # The switch's word comes before the receiver's, which then finds nothing to do.
+    edn = lab.switch()["edn"]
+    assert edn["sent"] > 200 and edn["untold"] <= edn["dropped"] / 20, edn
+    # The switch's report comes before the receiver's, which then finds nothing to do.
     assert counters()["retransmitted_by_edn"] > 3 * counters()["retransmitted_by_ffm"], counters()
     lab.ask("h2", "recovery", "set", "dev", "brdma_eth0", "edn", "false")
     lab.wait_for("feedback alone", "h2", "statistic", "show", until=lambda rows: only(rows)["edn_off"] > 100)
@@ -364,7 +364,8 @@ def drops_are_told_by_the_switch(lab):
 
 
 def a_rate_is_chosen_while_it_runs(lab):
-    """DCQCN over real sockets: the switch marks, the receiver notifies, the sender's rate falls below what it began with."""
+    """DCQCN over real sockets: the switch marks, the receiver notifies, the sender's rate falls below its first
+    rate."""
     lab.traffic()
     sender = lambda: only(lab.ask_json("h2", "resource", "show", "qp"))
     before = sender()
@@ -389,7 +390,8 @@ def a_rate_is_chosen_while_it_runs(lab):
 
 
 def round_trips_are_never_told_too_short(lab):
-    """Hosts and network share too few cores. Whoever loses his may think a packet late, never a round trip shorter than the path."""
+    """Hosts and network share too few cores. A host without a core may think a packet late, but a round trip is never
+    shorter than the path."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
     lab.programs += busy
     lab.traffic()
@@ -400,18 +402,18 @@ def round_trips_are_never_told_too_short(lab):
 
 
 def drops_are_told_by_icmp(lab):
-    """By way of brdmad's raw socket."""
+    """Through brdmad's raw socket."""
     lab.traffic()
     lab.wait_for("repairs", "h2", "statistic", "show", until=lambda rows: only(rows)["retransmitted_by_edn"] > 200)
-    told = lab.switch()["edn"]["sent"]
-    heard = only(lab.ask_json("h2", "statistic", "show"))
-    assert told > 200 and heard["edn_received"] > 200, (told, heard)
+    sent = lab.switch()["edn"]["sent"]
+    received = only(lab.ask_json("h2", "statistic", "show"))
+    assert sent > 200 and received["edn_received"] > 200, (sent, received)
 
 
 def destinations_are_managed(lab):
     lab.traffic()
     server = "10.77.0.1"
-    lab.ask("h2", "recovery", "set", "dev", "brdma_eth0", "visit_interval_us", "60000000")  # it stays as it is while we look
+    lab.ask("h2", "recovery", "set", "dev", "brdma_eth0", "visit_interval_us", "60000000")  # it stays unchanged during the check
     assert lab.ask_json("h2", "managed") == []
     assert only(lab.ask_json("h2", "managed", "add", server))["destination"] == server
     row = only(lab.ask_json("h2", "managed", "show"))

@@ -24,14 +24,14 @@ from programs import NETWORKS, for_nobody, with_any_clock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SERVER, CLIENT, SERVER6 = "10.77.0.1", "10.77.0.2", "fd77::1"
-SIGNALLED = range(129, 160)  # what `lab exec` ends with when the program did so by a signal
+SIGNALLED = range(129, 160)  # `lab exec`'s exit codes for programs ended by a signal
 COLUMNS = {"clean": "clean", "loss1": "1 % loss", "loss5": "5 % loss, 5 % reordering", "nobody": "clean, without root"}
 # Packages whose versions the table names.
 PACKAGES = ["libibverbs1", "librdmacm1", "ibverbs-utils", "rdmacm-utils", "perftest", "qperf", "fio", "ucx-utils", "libfabric-bin", "openmpi-bin", "python3-pyverbs"]
 
 
 class Scratch:
-    """A directory for what programs read and write, and the words that rows have in braces."""
+    """A directory for the programs' files, and the words that rows have in braces."""
 
     def __init__(self, home):
         self.path = os.path.join(home, "scratch")
@@ -76,13 +76,13 @@ def finish(program, seconds):
     with contextlib.suppress(subprocess.TimeoutExpired):
         return None, program.communicate(timeout=5)[0]
     program.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):  # what it has started may hold its output
+    with contextlib.suppress(subprocess.TimeoutExpired):  # its child processes may hold its output
         return None, program.communicate(timeout=5)[0]
     return None, ""
 
 
 def shorten(output):
-    """The lines of a program's output that say what went wrong."""
+    """The lines of a program's output that report the error."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return " / ".join(lines[-3:])[-300:]
 
@@ -91,7 +91,7 @@ PASSED, REFUSED = "passed", "refused"
 
 
 def judge(row, sides):
-    """PASSED, REFUSED or what is wrong. `sides`: name, exit code and output of each, the client first."""
+    """PASSED, REFUSED or the error. `sides`: name, exit code and output of each, the client first."""
     said = "\n".join(output for _, _, output in sides)
     clean_error = all(code is not None and code > 0 and code not in SIGNALLED for _, code, _ in sides)
     if row.refused and clean_error:
@@ -106,9 +106,9 @@ def judge(row, sides):
     return PASSED
 
 
-# libfabric's reliable datagrams close their connection when they hear that the other side has, and report as cancelled what they have
-# not polled for until then: destroying a queue pair takes its completions along. Of fi_pingpong that is the last message, whose
-# acknowledgement may come with that news; its table is complete then.
+# libfabric's reliable datagrams close their connection when the other side has closed, and report requests that they
+# have not polled by then as cancelled: destroying a queue pair removes its completions. For fi_pingpong that is the
+# last message, whose acknowledgement may come with the close; its table is complete then.
 PINGPONG_RACE, PINGPONG_LAST = "cq_readerr: Work Request Flushed Error", "\n1m  "
 
 
@@ -130,7 +130,7 @@ def run_row(lab, row, scratch):
     client = ("client", *finish(lab.start("h2", *scratch.fill(row.client)), row.seconds))
     client = without_its_own_race(row, *client)
     if not row.server_ends:
-        # It serves on, and is not asked what it thinks of being ended.
+        # It keeps serving; its exit code after being ended does not count.
         still = serving.poll() is None
         serving.terminate()
         finish(serving, 5)
@@ -153,8 +153,8 @@ def end_all(lab):
 
 
 def run_column(options, column, report, kept):
-    """Runs the rows of one column but those that are good in `kept`, and says what became of each: name to PASSED, REFUSED or a
-    problem."""
+    """Runs the rows of one column except those that passed in `kept`, and returns the result of each: name to PASSED,
+    REFUSED or a problem."""
     build, prefix = options.build, []
     rows = [row for row in catalogue.ROWS if options.only in row.name and (row.brief or not options.brief)]
     network = "clean" if column == "nobody" else column
@@ -179,7 +179,7 @@ def run_column(options, column, report, kept):
                 began = time.monotonic()
                 try:
                     verdict = run_row(lab, row, scratch)
-                except Exception:  # noqa: BLE001: told, and the others run on
+                except Exception:  # noqa: BLE001: reported, and the others still run
                     verdict = traceback.format_exc()[-1500:]
                 end_all(lab)
                 outcome[row.name] = verdict

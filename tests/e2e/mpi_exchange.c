@@ -1,5 +1,5 @@
-// An MPI program as users have them: messages of many sizes between all ranks, collectives, one-sided access. Every byte that
-// arrives is checked. Prints "N ranks: all right" and ends with 0, or says what was wrong and aborts.
+// An MPI program of the usual kind: messages of many sizes between all ranks, collectives, one-sided access. Every byte
+// that arrives is checked. Prints "N ranks: all right" and ends with 0, or prints the error and aborts.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void fill(unsigned char* bytes, size_t count, int to, int round) {
   for (size_t at = 0; at < count; ++at) bytes[at] = byte_of(rank, to, round, at);
 }
 
-// Each to each at once: small ones go eagerly, large ones by rendezvous and RDMA.
+// Each to each at once: small ones use the eager protocol, large ones rendezvous and RDMA.
 static void messages(int count, int round) {
   unsigned char* in = malloc((size_t)count * (size_t)ranks);
   unsigned char* out = malloc((size_t)count * (size_t)ranks);

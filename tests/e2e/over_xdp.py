@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs another of these scripts over AF_XDP, both ways: `over_xdp.py SCRIPT [its options]`. Fails too where its programs' packets
-went by UDP, to which all falls back without a word: by what each lab's hosts have counted when it goes. Needs root.
+"""Runs another of these scripts over AF_XDP, in both directions: `over_xdp.py SCRIPT [its options]`. Fails too if its
+programs' packets went by UDP, the silent fallback: judged by the counters of each lab's hosts at its end. Needs root.
 """
 
 import importlib
@@ -12,7 +12,7 @@ import sys
 import management
 
 COUNTERS = ("rcvd_pkts", "xdp_rcvd_pkts")
-# Who takes a script's lab down; else it is management's.
+# The owner of take_down() for a script's lab; else it is management's.
 LABS = {"reroute": ("Lab", "end"), "controlled": ("Network", "down")}
 
 
@@ -32,7 +32,7 @@ class Totals(dict):
                 self.add(row)
 
     def before(self, down):
-        """Taking down a lab, that adds up first what its hosts have counted."""
+        """Takes a lab down, after adding up the counters of its hosts."""
 
         def count_and_go(lab):
             self.add_lab(lab)
@@ -75,7 +75,7 @@ def main():
     sys.argv = sys.argv[1:]
     code = ended(script.main)
     print(", ".join(f"{name} {count}" for name, count in totals.items()))
-    # One process a receive queue: where a case has several on a host, the others have UDP.
+    # One process for each receive queue: if a case has several on a host, the others have UDP.
     if totals["xdp_rcvd_pkts"] <= totals["rcvd_pkts"] / 4:
         print("FAIL too little came by AF_XDP")
         return 1

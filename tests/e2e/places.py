@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A build works wherever it lies: each case shows the build at another place, in a mount namespace of its own, and runs programs from
-there: as root or not, whoever calls. Last line: `N passed, M failed`.
+"""A build works at any place: each case shows the build at another place, in a mount namespace of its own, and runs
+programs from there: as root or not, like the caller. Last line: `N passed, M failed`.
 """
 
 import argparse
@@ -12,8 +12,8 @@ import tempfile
 
 import programs
 
-PATIENCE = 60
-# Where the build is shown, below a new directory, and how; the case's name says why.
+TIMEOUT_SECONDS = 60
+# The place of the build, below a new directory, and the method; the case's name has the reason.
 PLACES = {
     "a_path_with_a_space": ("my projects/build", "rbind"),
     "a_symbolic_link": ("link to it/build", "link"),
@@ -25,14 +25,14 @@ PLACES = {
 
 
 def inside(place, how, build):
-    """In the namespaces: shows the build at the place; answers the command that runs `brdma` from there."""
+    """In the namespaces: shows the build at the place; returns the command that runs `brdma` from there."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     if how == "link":
         os.makedirs(os.path.dirname(place))
         os.symlink(build, place)
     elif how == "fuse":
         os.makedirs(place)
-        subprocess.run(["bindfs", "--no-allow-other", build, place], check=True)  # goes on in the background until it is unmounted
+        subprocess.run(["bindfs", "--no-allow-other", build, place], check=True)  # stays in the background until it is unmounted
     else:
         os.makedirs(place)
         subprocess.run(["mount", "--rbind", build, place], check=True)
@@ -42,7 +42,7 @@ def inside(place, how, build):
 
 
 def expect(command, text, **options):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, **options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False, **options)
     said = done.stdout + done.stderr
     assert done.returncode == 0 and text in said, f"{command}: exit code {done.returncode}, without '{text}':\n{said[-3000:]}"
 
@@ -60,8 +60,8 @@ def programs_run(brdma):
 
 
 def refused(brdma):
-    """The loader has no way to name a file below such a path: it is said, before a program looks for devices in vain."""
-    done = subprocess.run([brdma, "run", "--", "ibv_devinfo"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    """The loader cannot name a file below such a path: that is reported before a program looks for devices."""
+    done = subprocess.run([brdma, "run", "--", "ibv_devinfo"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     assert done.returncode == 126 and "its path has a ':'" in done.stderr, (done.returncode, done.stdout, done.stderr)
 
 
@@ -70,7 +70,7 @@ def in_namespaces(options, name):
     namespaces = ["--net", "--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net", "--mount"]
     with tempfile.TemporaryDirectory(prefix="brdma-place-", dir="/tmp") as directory:
         command = ["unshare", *namespaces, "--kill-child", sys.executable, __file__, "--build", options.build, "--inside", name, "--directory", directory]
-        return subprocess.run(command, timeout=8 * PATIENCE, check=False).returncode
+        return subprocess.run(command, timeout=8 * TIMEOUT_SECONDS, check=False).returncode
 
 
 def main():

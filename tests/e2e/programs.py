@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs unmodified verbs programs between two lab hosts and judges their outcome.
+"""Runs unmodified verbs programs between two lab hosts and judges their results.
 
-A case: one program with its options on one network, by `brdma lab pair`. Passed: exit code 0 of both ends, and where the
-network impairs, its counters show that it did. Last line: `N passed, M failed`.
+A case: one program with its options on one network, by `brdma lab pair`. Passed: exit code 0 of both ends, and if the
+network impairs, its counters show that. Last line: `N passed, M failed`.
 """
 
 import argparse
@@ -27,11 +27,11 @@ NETWORKS = {
     "xdptx1": ["--loss", "1%", "--reorder", "2%,4", "--seed", "18"],
     "silent": ["--paths", "4", "--skew", "20us", "--path-loss", "100%", "--seed", "16"],
 }
-# What programs find in their environment, beside what they always do. (The lab tells them to send on all of its paths.)
+# The programs' additional environment. (The lab makes them send on all of its paths.)
 SETTINGS = {"one_of_4": {"BRDMA_PATHS": "1"}, "xdp": {"BRDMA_DATAPATH": "xdp"}, "xdp1": {"BRDMA_DATAPATH": "xdp"},
             "xdptx": {"BRDMA_DATAPATH": "xdp", "BRDMA_TRANSMIT": "xdp"}, "xdptx1": {"BRDMA_DATAPATH": "xdp", "BRDMA_TRANSMIT": "xdp"}}
-# What must have happened for a network to count as impaired: counter of the switch, and from how many packets on it is
-# certain enough to be demanded.
+# Evidence that a network impaired: the switch's counter, and the number of packets from which it is certain enough to
+# be required.
 IMPAIRED = {"loss1": "lost", "loss5": "lost", "dup1": "duplicated", "paths4": "lost", "one_of_4": "lost", "silent": "lost", "xdp1": "lost", "xdptx1": "lost"}
 CERTAIN_PACKETS = 2000
 # The WRITE tools have no -e: their peers see no completion to sleep on.
@@ -60,11 +60,12 @@ def latency(tool, impaired):
     ] + ([[tool, "-e", "-n", "500"]] if tool in WITH_EVENTS else [])
 
 
-# The default lane: a taste of what the matrix does at length.
+# The default lane: a short form of the matrix.
 def short_bandwidth(tool, network, impaired):
     if impaired:
         return [[tool, "-n", "500"]]
-    # A tool measures the processor's clock for 0.4 s before each size: one does all 23 of -a, on one network; the others five of them.
+    # A tool measures the processor's clock for 0.4 s before each size: one does all 23 of -a, on one network; the
+    # others five of them.
     sizes = [[tool, "-a", "-n", "5"]] if (tool, network) == ("ib_write_bw", "clean") else [[tool, "-s", size, "-n", "5"] for size in ("2", "512", "8192", "262144", "8388608")]
     return [[tool], *sizes] + ([[tool, "-e", "-n", "200"]] if tool in WITH_EVENTS else [])
 
@@ -90,8 +91,8 @@ def pingpong(impaired):
 
 
 def unreliable(impaired):
-    """UC and UD. With losses only what does not wait for each message: a ping-pong over UC or UD stands still at the first that is lost, on any device,
-    and perftest's SENDs only end after a given time (-D), not after a given number."""
+    """UC and UD. With losses only programs that do not wait for each message: a ping-pong over UC or UD stops at the
+    first loss, on any device, and perftest's SENDs only end after a given time (-D), not after a given number."""
     if impaired:
         writes = [["ib_write_bw", "-c", "UC", "-n", "2000"], ["ib_write_bw", "-c", "UC", "-s", "8", "-n", "5000"]]
         return [["ib_send_bw", "-c", "UC", "-D", "1", "-s", "4096"], ["ib_send_bw", "-c", "UD", "-D", "1"]] + writes
@@ -146,8 +147,8 @@ def cases_of(group, network, build, short):
     return short_latency(tool) if short else latency(tool, impaired)
 
 
-# A perftest program compares the processor's clock with the time of day first, and where the machine is too busy for that it does all
-# its work and then ends with 1, without a report. Not with this.
+# A perftest program first compares the processor's clock with the time of day. On a busy machine that fails: it does
+# all its work and then ends with 1, without a report. Not with this option.
 ANY_CLOCK = "-F"
 
 
@@ -161,7 +162,7 @@ def single(program):
 
 def run_case(brdma, network, program, prefix, seconds):
     if single(program):
-        # A program with no peer: on one host of a lab.
+        # A program without a peer: on one host of a lab.
         name = f"e2e{os.getpid()}"
         command = prefix + [brdma, "lab", "up", "--name", name]
         subprocess.run(command, check=True, timeout=30, stdout=subprocess.DEVNULL)
@@ -201,25 +202,26 @@ def judge(report, network, program):
     return judge_paths(report, network, program)
 
 
-# Were the paths used that should have been? Of a direction that had many packets.
+# Were the expected paths used? For a direction with many packets.
 def judge_paths(report, network, program):
     for host in report["switch"]["hosts"]:
         offered = [path["offered"] for path in host["paths"]]
         if sum(offered) < CERTAIN_PACKETS:
             continue
-        # Data is sprayed: to the server, but from it where it is read. Requests for answers keep to a path while they are heard.
+        # Data is sprayed: towards the server, or from it for READs. READ requests keep to a path while it is
+        # acknowledged.
         if network == "paths4" and host["host"] == ("h2" if "read" in program[0] else "h1") and min(offered) < sum(offered) / 20:
             return f"the paths to {host['host']} were not shared: {offered}"
         if network == "one_of_4" and max(offered) != sum(offered):
             return f"more than one path to {host['host']} was used: {offered}"
-        # Requests for answers are few, and only a timeout tells that their path is the silent one: up to 50 of 650 go there.
+        # READ requests are few, and only a timeout reveals that their path is the silent one: up to 50 of 650 go there.
         most = sum(offered) / (4 if host["host"] == "h1" and "read" in program[0] else 10)
         if network == "silent" and offered[0] > most:
             return f"the silent path to {host['host']} stayed in use: {offered}"
     return None
 
 
-# Copies of what the cases run, where another user can reach them: a build directory may be anywhere.
+# Copies of the cases' programs, at a place that another user can read: a build directory may be anywhere.
 def for_nobody(build, home):
     os.chmod(home, 0o755)
     for name in ("bin/brdma", "bin/brdmad", "bin/brdma-switch", "bin/brdma-controller", "bin/tcp_echo", "bin/verbs_integrity", "lib/libbitmaprdma.so"):

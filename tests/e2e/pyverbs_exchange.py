@@ -32,7 +32,7 @@ e = enumerators()
 PORT = 18515
 BYTES = 100000
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC
-# What each side tells the other: queue pair, key, address, GID.
+# Sent by each side to the other: queue pair, key, address, GID.
 FACTS = "!IIQ64s"
 
 
@@ -50,7 +50,7 @@ class Side:
         self.qp = QP(self.pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=QPCap(max_send_wr=10, max_recv_wr=10)), None)
 
     def exchange(self, connection):
-        """Connects the queue pair; what the other side may use of ours is the larger region."""
+        """Connects the queue pair; the other side may use the larger region."""
         gid = str(self.context.query_gid(1, 1))
         connection.sendall(struct.pack(FACTS, self.qp.qp_num, self.mr.rkey, self.mr.buf, gid.encode()))
         answer = b""

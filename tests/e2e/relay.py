@@ -1,10 +1,10 @@
-"""Passes what comes to a Unix socket on to a TCP port, and back:   relay.py PATH ADDRESS PORT"""
+"""Forwards bytes between a Unix socket and a TCP port:   relay.py PATH ADDRESS PORT"""
 import os
 import socket
 import sys
 import threading
 
-CONNECT_SECONDS = 2  # a network that takes everything and gives nothing
+CONNECT_SECONDS = 2  # a network that drops everything
 
 
 def carry(source, destination):
@@ -39,7 +39,7 @@ def main(path, address, port):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path + ".new")
     listener.listen(16)
-    os.rename(path + ".new", path)  # who sees it may connect
+    os.rename(path + ".new", path)  # a client that sees it may connect
     while True:
         near, _ = listener.accept()
         threading.Thread(target=serve, args=(near, (address, int(port))), daemon=True).start()

@@ -79,7 +79,7 @@ class Lab:
     def wait_for(self, condition, what, seconds=30):
         until = time.monotonic() + seconds
         while not condition():
-            expect(time.monotonic() < until, f"waited in vain for {what}")
+            expect(time.monotonic() < until, f"timed out waiting for {what}")
             time.sleep(0.02)
 
     def wait_listening(self, program):
@@ -120,7 +120,7 @@ def a_cut_link_is_left(lab, program):
 
 
 def routes_change(lab, program):
-    """Traffic moves from one link to the other and back while it runs: no packet is lost by it."""
+    """Traffic moves from one link to the other and back while it runs: that loses no packet."""
     server, client = lab.begin(program)
     for turn in range(10):
         lab.way(2 - turn % 2)
@@ -144,7 +144,7 @@ def main():
     parser.add_argument("--as-nobody", action="store_true")
     arguments = parser.parse_args()
     if arguments.as_nobody and os.geteuid() != 0:
-        arguments.as_nobody = False  # nobody special already
+        arguments.as_nobody = False  # unprivileged already
     passed = failed = 0
     for name, case in CASES.items():
         for program in PROGRAMS:

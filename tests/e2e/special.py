@@ -1,5 +1,5 @@
-"""Rows of catalogue.py that are more than a server and a client. Each takes the lab and the scratch directory; an assertion that
-fails says what went wrong."""
+"""Rows of catalogue.py that are more than a server and a client. Each takes the lab and the scratch directory; a failed
+assertion names the error."""
 
 import contextlib
 import glob
@@ -28,7 +28,7 @@ def command(lab, host, *words, seconds=PATIENCE, races=False):
 
 
 def threads_below(pid):
-    """Of a process and its children, in words: for one that stands still."""
+    """The state of a process and its children, in words: for one that hangs."""
     found = []
     for task in glob.glob(f"/proc/{pid}/task/*"):
         try:
@@ -49,7 +49,7 @@ def said_until_end(program):
 
 
 def watch_events(lab, _scratch):
-    """ibv_asyncwatch tells of an address that is added while it watches."""
+    """ibv_asyncwatch reports an address that is added while it watches."""
     watching = lab.start("h1", "stdbuf", "-oL", "ibv_asyncwatch")
     assert "async event FD" in watching.stdout.readline()
     command(lab, "h1", "ip", "address", "add", "10.77.0.99/24", "dev", "eth0")
@@ -83,12 +83,12 @@ def multicast(lab, _scratch):
 
 
 class RemoteShell:
-    """What mpirun has for a remote shell: `script HOST COMMAND...`. A host of a lab cannot enter another one, so the script asks
-    this process, by a Unix socket, to start the command there, with the script's own output, and ends as the command did: mpirun
-    waits forever for a daemon whose shell ended well.
+    """mpirun's remote shell: `script HOST COMMAND...`. A host of a lab cannot enter another one. So the script asks
+    this process, by a Unix socket, to start the command there, with the script's own output, and ends with the
+    command's exit code: mpirun waits forever for a daemon whose shell ended well.
 
-    Each host has a temporary directory of its own, as hosts have: a daemon of Open MPI begins by removing what it takes for left
-    over from an earlier run, and hosts that share a name and a directory remove each other's."""
+    Each host has a temporary directory of its own, as real hosts do: a daemon of Open MPI begins by removing files that
+    it takes for leftovers, and hosts that share a name and a directory remove each other's."""
 
     SCRIPT = """#!/usr/bin/python3
 import socket, sys
@@ -147,7 +147,7 @@ sys.exit(int(asked.recv(16) or 255))
 
 
 def mpi(lab, scratch, transports="rc_verbs,ud_verbs,self"):
-    """mpi_exchange, two ranks on each of two hosts. Within a host too they have nothing but verbs."""
+    """mpi_exchange, two ranks on each of two hosts. Within a host too they have only verbs."""
     program = os.path.join(scratch.path, "mpi_exchange")
     subprocess.run(["mpicc", "-O1", "-o", program, os.path.join(HERE, "mpi_exchange.c")], check=True, timeout=120)
     shell = RemoteShell(lab, scratch)
@@ -177,10 +177,10 @@ def pyverbs(lab, scratch):
 
 
 def rdma_core_tests(lab, scratch):
-    """The tests that rdma-core brings for any device, here with a queue pair's peer on the same one. What the device says that it
-    does not have, they skip."""
+    """rdma-core's tests for any device, here with a queue pair's peer on the same one. They skip capabilities that the
+    device lacks."""
     source, copy = "/" + RDMA_CORE_TESTS, os.path.join(scratch.path, "rdma-core")
-    if not os.path.isdir(source):  # dpkg was told to leave documents out
+    if not os.path.isdir(source):  # dpkg was set to leave documents out
         subprocess.run(["apt-get", "download", "-q", "-o", "Acquire::Retries=3", "python3-pyverbs"], cwd=scratch.path, check=True, timeout=120, stdout=subprocess.DEVNULL)
         package = glob.glob(os.path.join(scratch.path, "python3-pyverbs*.deb"))[0]
         subprocess.run(["dpkg-deb", "-x", package, os.path.join(scratch.path, "package")], check=True, timeout=60)
@@ -197,8 +197,8 @@ def rdma_core_tests(lab, scratch):
         text = file.read()
     with open(package, "w") as file:
         file.write(text.replace("loadTestsFromModule(mod, pattern)", "loadTestsFromModule(mod, pattern=pattern)"))
-    # From release 50 on they have the network interface from `rdma link show -j`. iproute2's rdma asks the kernel, by netlink, and
-    # finds the kernel's devices alone; of this library's, brdma says the same in the same form.
+    # From release 50 on they get the network interface from `rdma link show -j`. iproute2's rdma asks the kernel, by
+    # netlink, and finds only the kernel's devices; brdma reports this library's in the same form.
     tools = os.path.join(scratch.path, "tools")
     os.mkdir(tools)
     os.symlink(os.path.abspath(lab.brdma), os.path.join(tools, "rdma"))
@@ -226,7 +226,7 @@ def rdma_core_tests(lab, scratch):
     assert passed >= RDMA_CORE_PASSED_MIN, f"only {passed} passed, the others were skipped"
 
 
-# Faults of the tests themselves, mended after release 39: the test, a file, and what is there before.
+# Faults of the tests themselves, mended after release 39: the test, a file, and the original text.
 RDMA_CORE_FAULTS = {
     # Binds a memory window with a key made of the region's, not of the window's.
     "test_qp_ex_rc_bind_mw": ("test_qpex.py", "inc_rkey(server.mr.rkey)"),
@@ -234,4 +234,4 @@ RDMA_CORE_FAULTS = {
     "test_rdmacm_async_multicast_traffic": ("rdmacm_utils.py", "_cmid_server_traffic(multicast)"),
     "test_rdmacm_async_ex_multicast_traffic": ("rdmacm_utils.py", "_cmid_server_traffic(multicast)"),
 }
-RDMA_CORE_PASSED_MIN = 95  # of release 44's: below it, something that was there is no longer
+RDMA_CORE_PASSED_MIN = 95  # of release 44's: fewer would be a regression

@@ -1,5 +1,5 @@
-// An ordinary TCP program, which knows nothing of RDMA: sends 300,000 bytes there and back and compares. Under
-// librspreload its connections become rsockets.    tcp_echo PORT (server) | tcp_echo PORT ADDRESS (client)
+// An ordinary TCP program, without any RDMA: sends 300,000 bytes there and back and compares. Under librspreload its
+// connections become rsockets.    tcp_echo PORT (server) | tcp_echo PORT ADDRESS (client)
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,7 +1,8 @@
-"""Unmodified perftest programs in a lab whose switch takes part: it tells what it drops, in control packets or by ICMP (`--edn`), or
-turns marks into round-trip time (`--ecn`, `--ecn-to-rtt`); and with TIMELY alone.   told.py --build DIRECTORY [--only TEXT]
+"""Unmodified perftest programs in a lab whose switch takes part: it reports its drops, in control packets or by ICMP
+(`--edn`), or turns marks into round-trip time (`--ecn`, `--ecn-to-rtt`); and with TIMELY alone.
+   told.py --build DIRECTORY [--only TEXT]
 
-What is asked for is that the switch's word has an effect, not how much: that is measured by tests/figures."""
+The check is that the switch's report has an effect, not how much: tests/figures measures that."""
 import argparse
 import json
 import os
@@ -10,8 +11,8 @@ import sys
 
 import programs
 
-PATIENCE = 150
-# Time for ICMP to come by way of the daemon before the receiver has missed the packet.
+TIMEOUT_SECONDS = 150
+# Time for ICMP to arrive through the daemon before the receiver has missed the packet.
 FAR = ["--rate", "1gbit", "--delay", "1ms"]
 WRITE_BW = ["ib_write_bw", "-s", "65536", "-n", "1000"]
 READ_BW = ["ib_read_bw", "-s", "65536", "-n", "1000"]
@@ -21,22 +22,22 @@ SEND_LAT = ["ib_send_lat", "-s", "4096", "-n", "500"]
 
 def run(build, network, program, environment=None):
     command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"told{os.getpid()}", *network, "--", *programs.with_any_clock(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, **(environment or {})})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False, env={**os.environ, **(environment or {})})
     assert done.returncode == 0, f"{' '.join(command)}: exit code {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"
     report = json.loads(done.stdout)
     return {host["host"]: host["counters"] for host in report["hosts"]}, report["switch"]
 
 
-def felt(edn, counters):
-    """What the switch's word has led to. On a busy machine ICMP, which comes by way of the daemon, may be later than whoever misses
-    the packet: then what it names is found and counted as a packet that needs nothing more, or, where all of it is done, as a stale
-    message."""
+def effects(edn, counters):
+    """The effect of the switch's report. On a busy machine ICMP, which comes through the daemon, may be later than the
+    side that misses the packet. Then the named packet counts as one that needs nothing more, or, if all of the message
+    is done, as a stale message."""
     return sum(counters[what] for what in (EFFECTS if edn == "icmp" else EFFECTS[:1]))
 
 
 def to_be_sent_again(edn, counters, switch):
-    """What was dropped and told of, but for copies of what had been sent again just before, which a full queue drops as well: answers
-    of a READ fill it now and then. Those that ICMP tells of count as felt."""
+    """Dropped packets that were reported, except for copies of packets that had just been retransmitted, which a full
+    queue drops as well: READ responses fill it now and then. Those that ICMP reports count as received."""
     return switch["edn"]["dropped"] - (0 if edn == "icmp" else counters["edn_pkts_recent"])
 
 
@@ -46,17 +47,17 @@ def requests_are_sent_again(edn, program):
         assert switch["edn"]["sent"] > 10, switch["edn"]
         counted = {what: sum(counters[host][what] for host in ("h1", "h2")) for what in EFFECTS}
         assert counted["retransmitted_by_edn"] > 0, (counted, switch["edn"])
-        assert felt(edn, counted) > switch["edn"]["dropped"] / 8, (counted, switch["edn"])
+        assert effects(edn, counted) > switch["edn"]["dropped"] / 8, (counted, switch["edn"])
     return case
 
 
 def answers_are_sent_again(edn):
-    """READ responses: the server's program, which posts nothing, sends them again."""
+    """READ responses: the server's program, which posts nothing, retransmits them."""
     def case(build):
         counters, switch = run(build, ["--loss", "2%", "--edn", edn, *FAR], READ_BW)
         served = counters["h1"]
         assert served["retransmitted_by_edn"] > 50, served["retransmitted_by_edn"]
-        assert felt(edn, served) > to_be_sent_again(edn, served, switch) / 4, ({what: served[what] for what in EFFECTS}, switch["edn"])
+        assert effects(edn, served) > to_be_sent_again(edn, served, switch) / 4, ({what: served[what] for what in EFFECTS}, switch["edn"])
         assert served["edn_pkts_gone"] == 0, served
     return case
 
@@ -69,12 +70,12 @@ def marks_become_time(program):
     return case
 
 
-# Of hosts that share a machine (docs/engine.md): with the published thresholds, waiting for a core is taken for a queue.
+# For hosts that share a machine (docs/engine.md): with the published thresholds, waiting for a core counts as a queue.
 ON_BUSY_HOSTS = {"BRDMA_CONGESTION": "timely", "BRDMA_TIMELY_LOW_US": "1000", "BRDMA_TIMELY_HIGH_US": "5000", "BRDMA_TIMELY_ADD_MBPS": "100"}
 
 
 def sent_at_a_rate(program):
-    """By TIMELY: who makes requests hears of round trips and waits for its rate, to write as to read; who answers does not."""
+    """By TIMELY: a requester gets RTT samples and waits for its rate, to write as to read; a responder does not."""
     def case(build):
         counters, _ = run(build, ["--loss", "1%"], program, {**ON_BUSY_HOSTS, "BRDMA_RATE_MAX_MBPS": "2000"})
         assert counters["h2"]["pace_waits"] > 0, counters["h2"]["pace_waits"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""AF_XDP under running programs: what leaves by it, and what is left of it when programs, brdmad's worker or the interface's
+"""AF_XDP under running programs: which packets use it, and the state after programs, brdmad's worker or the interface's
 MTU go away. Each case is a function; passed: no assertion fails. Last line: `N passed, M failed`. Needs root.
 """
 
@@ -64,7 +64,7 @@ def packets_leave_by_xdp(lab):
         assert found["receive"] == "xdp" and found["transmit"] == "xdp", found
         assert only(lab.ask_json(host, "resource", "show", "qp"))["transmits_by"] == "xdp"
         wait_for_more(lab, host)
-    # Only what was sent before the kernel knew the neighbour, or when it wanted to make sure of it.
+    # Only packets sent before the kernel knew the neighbour, or when it rechecked it.
     found = datapath(lab, "h2")
     assert found["unresolved_pkts"] < found["sent_pkts"] / 10, found
 
@@ -75,7 +75,7 @@ def a_killed_program_leaves_nothing(lab):
     kill(lab, "h2", datapath(lab, "h2")["pid"])
     lab.wait_for("end", "h2", "resource", "show", "ctx", until=lambda rows: rows == [])
     assert not program_attached(lab, "h2")
-    # Who comes next gets it again.
+    # The next program gets it again.
     for program in lab.programs:
         program.kill()
     lab.wait_for("end", "h1", "resource", "show", "ctx", until=lambda rows: rows == [])

@@ -23,7 +23,7 @@ class Point:
         values = self.values(column)
         return statistics.median(values) if values else None
 
-    # The median, and from where to where the seeds lie: "0.95 (0.94..0.96)"; "-": in none of them, "2 of 3": in so many.
+    # The median, and the range of the seeds: "0.95 (0.94..0.96)"; "-": in none of them, "2 of 3": in so many.
     def cell(self, column, digits):
         values = [f"{value:.{digits}f}" for value in self.values(column)]
         if not values:
@@ -72,8 +72,8 @@ def tables(points, ways, directory):
 
 
 def check(rows):
-    """The networks are the same but for the router's marks and what it makes of them. One WRITE at a time is no congestion: there all ways
-    carry the same."""
+    """The networks are the same except for the router's marks and their translation. One WRITE at a time is no
+    congestion: there all modes carry the same."""
     same_networks(rows, ["seed", "place", "flows"], compared=["ecn", "ecn-to-rtt"])
     for place in PLACES:
         alone = [row for row in rows if (row["place"], row["flows"]) == (place, ALONE)]

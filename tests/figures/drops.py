@@ -9,7 +9,7 @@ SIZES = {"google": "Google RPCs", "webserver": "Facebook web server"}
 LOSSES = ["0.1", "1", "10", "20"]
 PACKET_BYTES = 1024
 WIDE_KB = "256"  # of the queues of the incasts: drops nothing
-TIMEOUTS = "timeouts"  # a kind of its own: what the gain in an incast depends on
+TIMEOUTS = "timeouts"  # a kind of its own: the gain's dependence in an incast
 
 
 def ways_of(rows):
@@ -17,9 +17,10 @@ def ways_of(rows):
 
 
 def check(rows):
-    """The networks are the same but for the notifications. Without a drop all ways take as long: without losses and incast; and in the
-    incast before a queue that takes all of it, but for go-back-N, whose window heeds no queue. Go-back-N is compared in the mean: which
-    flow meets another, and so the 99th percentile, changes with the length of its packets."""
+    """The networks are the same except for the notifications. Without a drop all modes take as long: without losses and
+    incast; and in the incast before a queue that takes all of it, except for go-back-N, whose window ignores the queue.
+    Go-back-N is compared in the mean: which flow meets another, and so the 99th percentile, changes with the length of
+    its packets."""
     same_networks(rows, ["kind", "sizes", "loss_percent", "queue_kb", "sender", "seed"], compared=["edn"])
     clean = [row for row in rows if row["loss_percent"] == "0" and (row["kind"] in ("random", "roomy") or (row["kind"], row["queue_kb"]) == (TIMEOUTS, WIDE_KB))]
     points = {}
@@ -38,7 +39,7 @@ def over_loss(rows, sizes, way, column):
             if (row["kind"], row["sizes"], row["way"]) == ("random", sizes, way) and row["loss_percent"] in LOSSES]
 
 
-# How many flows took longer: what a cumulative distribution hides in its upper corner.
+# How many flows took longer: a cumulative distribution hides that in its upper corner.
 def longer(curve, sizes, way):
     return [(float(time), max(1 - float(share), 1e-4)) for _, s, w, share, time in curve if (s, w) == (sizes, way)]
 
@@ -67,12 +68,12 @@ def tables(rows, directory):
                                                     for kind, loss in points)] for way in ways]))
             file.write("\n")
         file.write("### What it costs: notifications as a share of what the switch passed on, packets / bytes, %; flows in its table at most\n")
-        told = [way for way in ways if "EDN" in way]
+        notified = [way for way in ways if "EDN" in way]
         points = [("random", loss) for loss in LOSSES] + [("answers", "1"), ("answers", "10"), ("incast", "0")]
         cell = lambda row: f"{row['notice_packets_percent']} / {row['notice_bytes_percent']}; {row['flows_in_table_most']}"
         file.write(table(["", *(f"{loss} %" for loss in LOSSES), "1 % both ways", "10 % both ways", "incast"],
                          [[f"{title}, {way}", *(cell(find(kind, sizes, way, loss)) for kind, loss in points)]
-                          for sizes, title in SIZES.items() for way in told]))
+                          for sizes, title in SIZES.items() for way in notified]))
         for sizes, title in SIZES.items():
             file.write(f"\n### {title}: packets dropped / sent again / timeouts\n")
             points = [("random", loss) for loss in ["0", *LOSSES]] + [("answers", "1"), ("answers", "10"), ("incast", "0")]
@@ -92,10 +93,10 @@ SENDERS = {"window": "congestion control", "path": "what the path holds"}
 
 
 def timeouts(rows, file):
-    """What the gain in an incast depends on: the queue, what bounds a sender, IRN's timeouts."""
+    """Dependence of the gain in an incast: the queue, the sender's limit, IRN's timeouts."""
     rows = [row for row in rows if row["kind"] == TIMEOUTS]
     ways, seeds = (list(dict.fromkeys(row[column] for row in rows)) for column in ("way", "seed"))
-    irn, told = [way for way in ways if way.startswith("IRN")], [way for way in ways if "EDN" in way]
+    irn, notified = [way for way in ways if way.startswith("IRN")], [way for way in ways if "EDN" in way]
     for sizes, title in SIZES.items():
         points = list(dict.fromkeys((row["queue_kb"], row["sender"]) for row in rows if row["sizes"] == sizes))
         of = lambda point, way, column: [float(row[column]) for row in rows
@@ -105,7 +106,7 @@ def timeouts(rows, file):
         file.write(f"\n### {title}, 6-to-1 incast: 99th percentile, us; median (lowest .. highest) of {len(seeds)} seeds\n")
         file.write(table(["queue", "bounds the sender", *ways], [[*name, *(spread(of(point, way, "p99_us"), "{:.0f}") for way in ways)] for name, point in zip(names, points)]))
         file.write(f"\n### {title}, 6-to-1 incast: 99th percentile against IRN's, %\n")
-        pairs = [(better, worse) for better in told for worse in irn]
+        pairs = [(better, worse) for better in notified for worse in irn]
         file.write(table(["queue", "bounds the sender", *(f"{better} against {worse}" for better, worse in pairs)],
                          [[*name, *(gain(point, *pair) for pair in pairs)] for name, point in zip(names, points)]))
         file.write(f"\n### {title}, 6-to-1 incast: packets dropped / sent again / timeouts, medians\n")

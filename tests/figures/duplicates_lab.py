@@ -1,4 +1,5 @@
-"""What is sent again, and how much of it had arrived: unmodified programs over the lab.   duplicates_lab.py BUILD DIRECTORY [REPETITIONS]"""
+"""Retransmissions, and how many of them had arrived: unmodified programs over the lab.   duplicates_lab.py BUILD
+DIRECTORY [REPETITIONS]"""
 import sys
 
 from chart import table
@@ -12,7 +13,7 @@ PROGRAMS = ["ib_write_bw", "ib_send_bw", "ib_read_bw"]
 
 
 def point(pair, program):
-    """Of the data: what WRITE and SEND send comes to h1, what READ asks for to h2."""
+    """Of the data: WRITE and SEND data goes to h1, READ data to h2."""
     both = lambda name: sum(counters.get(name, 0) for counters in pair.counters.values())
     receiver = pair.counters["h2" if program == "ib_read_bw" else "h1"]
     return {"packets": both("sent_data_pkts"), "dropped": pair.dropped(), "resent": pair.resent("h1") + pair.resent("h2"), "duplicates": receiver["drop_duplicate"],

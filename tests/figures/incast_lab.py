@@ -16,14 +16,14 @@ from same_network import Difference, checked, same_measured, same_settings, shor
 
 SENDERS, BYTES, ITERATIONS = 6, 65536, 40
 # Without a rate before the switch all queues are the switch's, which reports and marks.
-# So the one queue that matters is that before the receiver. Where it has room for all six messages nothing is dropped: the column without
-# faults.
+# So only the queue before the receiver matters. If it has room for all six messages nothing is dropped: the column
+# without faults.
 NETWORK = ["--rate", "200mbit", "--uplink", "off", "--delay", "50us", "--mtu", "1024"]
 QUEUE, ROOMY = "64kb", "4mb"
 PACKET_BYTES = 1024
 WAYS = {"go-back-N": ("gobackn", "off"), "selective": ("selective", "off"), "FFM": ("bitmap", "off"), "FFM + EDN": ("bitmap", "roce")}
 SERVER = "10.77.0.1"
-PATIENCE = 120
+TIMEOUT_SECONDS = 120
 
 
 class Incast:
@@ -32,7 +32,7 @@ class Incast:
         self.lab("up", "--hosts", str(SENDERS + 1), *NETWORK, "--queue", queue, "--edn", edn, "--seed", str(seed))
 
     def lab(self, *words):
-        done = subprocess.run([self.brdma, "lab", words[0], "--name", self.name, *words[1:]], capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run([self.brdma, "lab", words[0], "--name", self.name, *words[1:]], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         if done.returncode != 0:
             sys.exit(f"lab {' '.join(words)}: {done.stderr}")
         return done.stdout
@@ -41,7 +41,7 @@ class Incast:
         return [self.brdma, "lab", "exec", "--name", self.name, host, "--", *command]
 
     def listening(self):
-        lines = subprocess.run(self.on("h1", "cat", "/proc/net/tcp", "/proc/net/tcp6"), capture_output=True, text=True, timeout=PATIENCE).stdout
+        lines = subprocess.run(self.on("h1", "cat", "/proc/net/tcp", "/proc/net/tcp6"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS).stdout
         return sum(" 0A " in line and any(f":{18600 + i:04X} " in line for i in range(SENDERS)) for line in lines.splitlines())
 
     def run(self, mode):
@@ -51,13 +51,13 @@ class Incast:
         servers = [subprocess.Popen(self.on("h1", *words(i)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) for i in range(SENDERS)]
         clients = []
         try:
-            until = time.monotonic() + PATIENCE
+            until = time.monotonic() + TIMEOUT_SECONDS
             while self.listening() < SENDERS:
                 if time.monotonic() > until:
                     sys.exit("ib_send_lat: its servers do not listen")
                 time.sleep(0.05)
             clients = [subprocess.Popen(self.on(f"h{i + 2}", *words(i), SERVER), stdout=subprocess.PIPE, text=True, env=environment) for i in range(SENDERS)]
-            times = [each for client in clients for each in self.times(client.communicate(timeout=PATIENCE)[0])]
+            times = [each for client in clients for each in self.times(client.communicate(timeout=TIMEOUT_SECONDS)[0])]
         finally:
             for program in [*clients, *servers]:
                 if program.poll() is None:
@@ -73,14 +73,14 @@ class Incast:
 
 
 def measure(build, queue, way, seed):
-    """Times; and counts of what befell the packets, and the network's settings."""
+    """Times; and counts of the packets' faults, and the network's settings."""
     mode, edn = WAYS[way]
     lab = Incast(build, queue, edn, seed)
     try:
         times, shown = lab.run(mode)
     finally:
         lab.lab("down")
-    if len(times) != SENDERS * (ITERATIONS - 1):  # it tells the time from each to the next
+    if len(times) != SENDERS * (ITERATIONS - 1):  # it prints the time from each to the next
         sys.exit(f"{way}: {len(times)} times of {SENDERS * ITERATIONS} exchanges")
     counters = [host["counters"] for host in shown["hosts"]]
     return times, {"timeouts": sum(each["local_ack_timeout_err"] for each in counters), "by_edn": sum(each["retransmitted_by_edn"] for each in counters),

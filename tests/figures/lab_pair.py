@@ -1,4 +1,5 @@
-"""Unmodified programs over `brdma lab pair`, for figures: one run, what it says, and runs of several ways turn by turn."""
+"""Unmodified programs over `brdma lab pair`, for figures: one run, its output, and runs of several modes turn by
+turn."""
 import json
 import os
 import statistics
@@ -34,12 +35,13 @@ class Pair:
         return down + sum(host["from_host"]["queue_dropped"] for host in links)
 
     def lost_by_machine(self):
-        """Packets that the switch itself lost: then the machine is too slow, and the run says little."""
+        """Packets that the switch itself lost: then the machine is too slow, and the run proves little."""
         return sum(self.switch["switch_trouble"].values())
 
 
 def turn_by_turn(ways, repetitions, measure):
-    """All ways once, then all again: what else the machine does befalls them alike. Answers `measure(way, turn)` by way."""
+    """All modes once, then all again: other load of the machine affects them alike. Returns `measure(way, turn)` by
+    mode."""
     runs = {way: [] for way in ways}
     for turn in range(1, repetitions + 1):
         for way in ways:

@@ -1,4 +1,4 @@
-"""Picture and table of what one receiver gets while another one is congested:   receivers.py POINTS.tsv DIRECTORY"""
+"""Picture and table of one receiver's goodput while another one is congested:   receivers.py POINTS.tsv DIRECTORY"""
 import csv
 import statistics
 import sys
@@ -16,7 +16,8 @@ def ways_of(rows):
 
 
 def check(rows):
-    """Simulated: before anything happens, and when all flows have settled, all ways carry the same, with the managed list and without."""
+    """Simulated: before the disturbance, and when all flows have settled, all modes carry the same, with the managed
+    list and without."""
     rows = [row for row in rows if row["where"] == "simulator"]
     same_networks(rows, ["event", "s"], ("way", "managed"))
     first = min(float(row["s"]) for row in rows if row["disturbed"] == "1")
@@ -31,7 +32,7 @@ def those(rows, way, managed, event):
 
 
 def summary(rows, event):
-    """The table of the time in which something is wrong: means, of all runs; packets are those of a run."""
+    """The table of the time of the disturbance: means, of all runs; packets are those of a run."""
     body = []
     for way in ways_of(rows):
         alone = [float(row["first_mbps"]) for row in those(rows, way, "off", "alone") if row["disturbed"] == "1"]

@@ -1,5 +1,5 @@
-"""Two unmodified ib_write_bw of one host of the lab, to two receivers, of which one gets behind a congested link, or stands still; lines as
-   receivers_figures prints them.   receivers_lab.py BUILD RUNS"""
+"""Two unmodified ib_write_bw of one host of the lab, to two receivers, of which one is behind a congested link for a
+while, or stands still; lines in the format of receivers_figures.   receivers_lab.py BUILD RUNS"""
 import json
 import os
 import signal

@@ -20,7 +20,7 @@ def read(path):
     return of(1), of(4)
 
 
-# Where nothing is lost and nothing overtakes, all ways carry the same.
+# If nothing is lost and nothing overtakes, all modes carry the same.
 def check(points):
     same_simulated({way: points[way, 0, 0, 0]["share"] for way in WAYS}, {"go-back-N": shorter_by(PACKET_BYTES)})
 

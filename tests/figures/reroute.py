@@ -13,7 +13,7 @@ WATCHED_MS = 3000
 
 
 def check(rows):
-    """Simulated: before anything happens all ways carry the same."""
+    """Simulated: before the event all modes carry the same."""
     rows = [row for row in rows if row["where"] == "simulator"]
     same_networks(rows, ["event", "delay_ms"])
     for event, delay in {(row["event"], row["delay_ms"]) for row in rows}:
@@ -25,8 +25,8 @@ def shown(value):
 
 
 def spread(rows, name):
-    """-1: it did not happen while anybody looked."""
-    if any(row[name] is None for row in rows):  # measured before the column was
+    """-1: it did not happen during the observation."""
+    if any(row[name] is None for row in rows):  # measured before the column existed
         return ""
     times = name.endswith("_ms")
     values = sorted(WATCHED_MS + 1 if times and value < 0 else value for value in (float(row[name]) for row in rows))

@@ -1,5 +1,5 @@
-"""An unmodified ib_write_bw across two sites of the lab whose link is cut or slow, with brdma-controller; lines as reroute_figures prints them.
-   reroute_lab.py BUILD RUNS"""
+"""An unmodified ib_write_bw across two sites of the lab whose link is cut or slow, with brdma-controller; lines in the
+format of reroute_figures.   reroute_lab.py BUILD RUNS"""
 import json
 import os
 import re
@@ -12,10 +12,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import cases  # noqa: E402
 from controlled import WRITE, SERVER, Network  # noqa: E402
 
-# A fifth of the simulator's rate: what two cores carry beside the switch, two programs and who looks at them. Slow is a twentieth.
+# A fifth of the simulator's rate: two cores carry that beside the switch, two programs and their observer. Slow is a
+# twentieth.
 RATE_MBPS, SLOW_MBPS = 200, 10
 SECONDS, SETTLED, AFTER = 10, 3.0, 4.0
-COUNTED = 3.0  # of these, for what is carried after the event
+COUNTED = 3.0  # of these, for the rate after the event
 RESENT = re.compile("^retransmitted_(by_|expected)")
 TOPOLOGY = """[[switch]]
 name = "s1"

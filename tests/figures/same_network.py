@@ -1,13 +1,15 @@
-"""Every comparison is between ways over one and the same network: whoever draws one asks here, and ends with an exit code if not.
+"""Every comparison is between modes over one and the same network: scripts that draw one check it here, and end with an
+exit code if not.
 
-Two things are asked. The networks' settings differ in nothing but what is compared. And the column without faults (no loss, no drop)
-shows the same figure for all ways, since without faults there is nothing that they do differently:
+Two conditions. The networks' settings differ in nothing but the compared option. And the column without faults (no
+loss, no drop) has the same figure for all modes, since without faults they do not differ:
 
-- simulated, exactly: the ways put the same packets on the wire, and virtual time has no noise. Only a way whose packets are shorter
-  (go-back-N's standard ones lack bitmap mode's headers) may be faster, by at most the part of a packet that these headers are. Where
-  what is compared may itself cost something without faults (congestion controls, or a start that fills a queue), within 1 %.
-- measured, within 1 % or twice the standard error of the difference of medians, whichever is more. Where that is more than 5 %, the
-  runs say too little, and that is an error as well: more runs, or a machine that does nothing else."""
+- simulated, exactly: the modes put the same packets on the wire, and virtual time has no noise. Only a mode whose
+  packets are shorter (go-back-N's standard ones lack bitmap mode's headers) may be faster, by at most the part of a
+  packet that these headers are. If the compared option itself may cost something without faults (congestion controls,
+  or a start that fills a queue), within 1 %.
+- measured, within 1 % or twice the standard error of the difference of medians, whichever is more. If that is more than
+  5 %, the runs prove too little, and that is an error as well: more runs, or a machine that does nothing else."""
 import math
 import statistics
 import sys
@@ -38,8 +40,8 @@ def same_settings(networks, compared=()):
 
 
 def same_networks(rows, point, way="way", compared=()):
-    """`rows` as csv.DictReader gives them, of a simulator, which says on which network each ran. `point`: the columns that tell points
-    apart; within one of them rows differ in `way` alone, a column or several."""
+    """`rows` as from csv.DictReader, of a simulator that states the network of each. `point`: the columns that
+    distinguish points; within one of them rows differ in `way` alone, a column or several."""
     points = {}
     for row in rows:
         if not row.get("network"):
@@ -55,13 +57,14 @@ def same_networks(rows, point, way="way", compared=()):
 
 
 def shorter_by(packet_bytes):
-    """The part of a packet of so much payload by which a standard one is shorter."""
+    """The fraction of a packet of so much payload by which a standard one is shorter."""
     return EXTRA_HEADERS / packet_bytes
 
 
 def same_simulated(values, shorter=None, tolerance=None):
-    """`values`: one number or more (mean, 99th percentile) by way, as printed. `shorter`: ways whose packets are, and by what part.
-    `tolerance`: a part by which values may differ, TOLERANCE at most; none: not by the last digit."""
+    """`values`: one number or more (mean, 99th percentile) by mode, as printed. `shorter`: modes whose packets are
+    shorter, and by what fraction. `tolerance`: a fraction by which values may differ, TOLERANCE at most; none: not by
+    the last digit."""
     shorter = shorter or {}
     whole = {way: value for way, value in values.items() if way not in shorter}
     first, *others = whole
@@ -79,13 +82,13 @@ def same_simulated(values, shorter=None, tolerance=None):
 
 
 def standard_error(values):
-    """Of the median, by the middle half of the values: one that was disturbed counts little."""
+    """Of the median, by the middle half of the values: one disturbed value counts little."""
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
     return 1.253 * (high - low) / 1.349 / math.sqrt(len(values))
 
 
 def same_measured(runs, shorter=None):
-    """`runs`: values by way, five at least, taken turn by turn. Answers a sentence about how well they agree."""
+    """`runs`: values by mode, five at least, taken turn by turn. Returns a sentence about their agreement."""
     shorter = shorter or {}
     few = [way for way, values in runs.items() if len(values) < 5]
     if few:

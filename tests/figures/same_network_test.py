@@ -1,4 +1,5 @@
-"""Plants differences between networks and sees the figures' scripts fail.   same_network_test.py TESTS/FIGURES DOCS/FIGURES"""
+"""Plants differences between networks and expects the figures' scripts to fail.   same_network_test.py TESTS/FIGURES
+DOCS/FIGURES"""
 import contextlib
 import csv
 import io
@@ -60,7 +61,7 @@ class Rules(unittest.TestCase):
         steady = [100.0, 100.5, 99.5, 100.2, 99.9, 100.1]
         self.assertIn("apart", same_measured({"a": steady, "b": [value * 1.004 for value in steady]}))
         same_measured({"a": steady, "short": [value * 0.97 for value in steady]}, {"short": 0.04})
-        same_measured({"a": steady, "b": [*steady[1:], 300.0]})  # one that was disturbed
+        same_measured({"a": steady, "b": [*steady[1:], 300.0]})  # one disturbed value
         for other in ([value * 1.02 for value in steady], [value * 0.98 for value in steady]):
             with self.assertRaises(Difference):
                 same_measured({"a": steady, "b": other})
@@ -82,7 +83,7 @@ def of(**wanted):
     return lambda row: all(row[column] == value for column, value in wanted.items())
 
 
-# Script, points, and what is changed in them: (column, its new value, in which rows).
+# Script, points, and the change: (column, its new value, in which rows).
 PLANTED = {
     "recovery.py": ("recovery.tsv", [(*scaled("share", 0.985), of(way="adaptive", loss_percent="0", reorder_depth="0", paths="1")),
                                      (*scaled("share", 1.02), of(way="go-back-N", loss_percent="0", reorder_depth="0", paths="1")),
@@ -140,7 +141,7 @@ class Scripts(unittest.TestCase):
 
 
 class Labs(unittest.TestCase):
-    """Scripts that measure: their runs are made up here, all alike but for what is planted."""
+    """Scripts that measure: their runs are made up here, all alike except for the planted difference."""
     NETWORK = {"rate": "1gbit", "uplink": "off", "edn": "off"}
 
     def refused(self, draw, *arguments):

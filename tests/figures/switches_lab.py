@@ -1,5 +1,5 @@
-"""What README shows of switches that take part: programs over the lab, with the network the same but for what the switch does.
-   switches_lab.py BUILD DIRECTORY [REPETITIONS]"""
+"""README's figures of switches that take part: programs over the lab, on the same network except for the switch's
+functions. switches_lab.py BUILD DIRECTORY [REPETITIONS]"""
 import sys
 
 from chart import table
@@ -10,7 +10,7 @@ from same_network import checked, same_measured, same_settings
 EDN_NETWORK = ["--rate", "1gbit", "--uplink", "off", "--delay", "500us", "--mtu", "1024"]
 SEND_LAT = ["ib_send_lat", "-F", "-s", "16384", "-n", "1000"]
 WRITE_BW = ["ib_write_bw", "-F"]
-# The only queue is that before the receiver: 256 KiB, 2.1 ms. TIMELY's limits lie within it.
+# The only queue is before the receiver: 256 KiB, 2.1 ms. TIMELY's limits lie within it.
 ECN_NETWORK = ["--rate", "1gbit", "--uplink", "off", "--delay", "100us", "--ecn", "20kb,80kb,10%"]
 TIMELY = {"BRDMA_CONGESTION": "timely", "BRDMA_ECN": "ect0", "BRDMA_TIMELY_LOW_US": "500", "BRDMA_TIMELY_HIGH_US": "1500"}
 CONTROLS = {"window (default)": ("off", {}), "timely": ("off", TIMELY), "timely, translated": ("200us", TIMELY),
@@ -77,14 +77,14 @@ def translation(build, repetitions):
 
 
 def main(build, directory, repetitions):
-    told, told_points = notification(build, repetitions)
+    notified, notified_points = notification(build, repetitions)
     marked, marked_points = translation(build, repetitions)
     with open(f"{directory}/switches-lab.tsv", "w") as file:
         file.write("what\tprogram\tway\tloss_percent\tturn\tfirst\tsecond\tdropped\tresent\tlost_by_machine\n")
-        for point in [*told_points, *marked_points]:
+        for point in [*notified_points, *marked_points]:
             file.write("\t".join(map(str, point)) + "\n")
     with open(f"{directory}/switches-lab-tables.md", "w") as file:
-        file.write(told + "\n" + marked)
+        file.write(notified + "\n" + marked)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ PACKET_BYTES = 4096
 
 
 def check(rows):
-    """One packet over a link that loses nothing, with nothing beside it: all ways take as long."""
+    """One packet over a lossless link, with nothing beside it: all modes take as long."""
     named = [{"kind": row[0], "way": row[1], "second": row[2], "bytes": row[3], "network": row[-1]} for row in rows]
     same_networks(named, ["kind", "second", "bytes"])
     times = {row[1]: row[4] for row in rows if (row[0], row[2], row[3]) == ("size", "0", str(PACKET_BYTES))}

@@ -10,7 +10,8 @@ ROOMY_KB = str(1 << 20)
 
 
 def check(rows):
-    """Without losses and behind a queue that takes all of a start, so that nothing is dropped, all ways carry the same."""
+    """Without losses and behind a queue that takes all of a start, so that nothing is dropped, all modes carry the
+    same."""
     same_networks(rows, ["rate_mbps", "rtt_ms", "loss_percent", "queue_kb"])
     clean = [row for row in rows if row["queue_kb"] == ROOMY_KB]
     dropping = [row["way"] for row in clean if row["lost"] != "0" or row["queue_dropped"] != "0"]

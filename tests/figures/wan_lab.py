@@ -15,11 +15,12 @@ from same_network import checked, same_measured, same_settings
 
 RATE_MBPS = 200
 WAYS = {"TCP CUBIC": "cubic", "TCP BBR": "bbr", "go-back-N": "gobackn", "selective": "selective", "default": "bitmap", "wan": "wan", "wan+FFM": "wan_ffm"}
-# What a frame has beside payload: TCP with timestamps over IPv4, a WRITE in the middle of a message in bitmap mode and standard.
+# Overhead of a frame beside payload: TCP with timestamps over IPv4, a WRITE in the middle of a message in bitmap mode
+# and standard.
 TCP_HEADERS, BITMAP_HEADERS, STANDARD_HEADERS = 14 + 20 + 32, 98, 58
 RUNS_WITHOUT_LOSS = 5  # of the shortest path: the column without faults
 SERVER = "10.77.1.1"
-PATIENCE = 60
+TIMEOUT_SECONDS = 60
 # Path MTU 1024 is what an interface of 1500 bytes carries, 4096 one of 9000: TCP's packets hold 1448 and 8948 bytes. Each window holds the path
 # four times.
 NETWORK = """[network]
@@ -52,7 +53,7 @@ class Path:
         self.lab("up", "--topology", f"{directory}/path.toml")
         try:
             for host in ("h1", "h2"):
-                subprocess.run(self.on(host, "sh", "-c", BUFFERS), check=True, timeout=PATIENCE)
+                subprocess.run(self.on(host, "sh", "-c", BUFFERS), check=True, timeout=TIMEOUT_SECONDS)
         except BaseException:
             self.down()
             raise
@@ -61,7 +62,7 @@ class Path:
         self.lab("down")
 
     def lab(self, *words):
-        done = subprocess.run([self.brdma, "lab", words[0], "--name", self.name, *words[1:]], capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run([self.brdma, "lab", words[0], "--name", self.name, *words[1:]], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         if done.returncode != 0:
             sys.exit(f"lab {' '.join(words)}: {done.stderr}")
         return done.stdout
@@ -72,27 +73,27 @@ class Path:
         return {f"{link['link']} {name}": value for link in shown["links"] for name, value in link["options"].items()}
 
     def trouble(self):
-        """Packets that the switch itself lost: then the machine is too slow, and the point says little."""
+        """Packets that the switch itself lost: then the machine is too slow, and the point proves little."""
         return sum(json.loads(self.lab("show", "-j"))["switch_trouble"].values())
 
     def on(self, host, *command):
         return [self.brdma, "lab", "exec", "--name", self.name, host, "--", *command]
 
     def listens(self, port):
-        lines = subprocess.run(self.on("h1", "cat", "/proc/net/tcp", "/proc/net/tcp6"), capture_output=True, text=True, timeout=PATIENCE).stdout
+        lines = subprocess.run(self.on("h1", "cat", "/proc/net/tcp", "/proc/net/tcp6"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS).stdout
         return any(" 0A " in line and f":{port:04X} " in line for line in lines.splitlines())
 
     def pair(self, server_words, client_words, port, settings, seconds):
-        """What the client prints."""
+        """The client's output."""
         environment = {**os.environ, **settings}
         server = subprocess.Popen(self.on("h1", *server_words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_SECONDS
         while not self.listens(port):
             if time.monotonic() > until or server.poll() is not None:
                 sys.exit(f"{' '.join(server_words)}: does not listen")
             time.sleep(0.05)
         try:
-            done = subprocess.run(self.on("h2", *client_words), capture_output=True, text=True, timeout=seconds + PATIENCE, env=environment)
+            done = subprocess.run(self.on("h2", *client_words), capture_output=True, text=True, timeout=seconds + TIMEOUT_SECONDS, env=environment)
             return done.stdout if done.returncode == 0 else None
         except subprocess.TimeoutExpired:
             return None
@@ -123,7 +124,7 @@ class Path:
 
 
 def on_wire(way, mbps, mtu):
-    """Mbit/s with the headers of frames: what a link without losses has to carry alike for all ways."""
+    """Mbit/s with the headers of frames: a lossless link has to carry that alike for all modes."""
     if way.startswith("TCP"):
         frame = (1500 if mtu == 1024 else 9000) + 14
         return mbps * frame / (frame - TCP_HEADERS)
@@ -131,7 +132,7 @@ def on_wire(way, mbps, mtu):
 
 
 def check(rows, mtu):
-    """Over the shortest path without loss all ways carry the same."""
+    """Over the shortest path without loss all modes carry the same."""
     shortest = min(float(row["rtt_ms"]) for row in rows)
     clean = [row for row in rows if float(row["rtt_ms"]) == shortest and not float(row["loss_percent"])]
     print(same_measured({way: [on_wire(way, float(row["mbps"]), mtu) for row in clean if row["way"] == way] for way in dict.fromkeys(row["way"] for row in clean)}))

@@ -1,4 +1,4 @@
-// What the application does: posts, good and bad, and moves its queue pairs about.
+// The application's actions: posts, good and bad, and state changes of its queue pairs.
 #include <array>
 #include <cerrno>
 
@@ -7,7 +7,7 @@
 
 namespace brdma::fuzz {
 
-// Within the regions mostly; behind their end and with a wrong key too.
+// Within the regions mostly; beyond their end and with a wrong key too.
 Sge EngineWorld::some_sge() {
   const std::uint8_t how = input_.u8();
   const auto& region = regions_[how % 4 == 3 ? 1 : how % 32 == 6 ? 2 : 0];
@@ -57,7 +57,7 @@ void EngineWorld::post_receive() {
   if (status.ok()) connection.receives.push_back({request.wr_id, true});
 }
 
-// The old key is void from then on, whatever is in flight with it. Or the completion queue gets another size.
+// The old key is void from then on, for packets in flight too. Or the completion queue gets another size.
 void EngineWorld::register_again() {
   if (input_.coin()) return (void)engine_->resize_cq(cq_, input_.u8() * 16u);
   Region& region = regions_[input_.below(2)];
@@ -70,7 +70,7 @@ void EngineWorld::modify() {
   QpAttributes attributes;
   const std::uint8_t how = input_.u8();
   switch (how % 8) {
-    case 0:  // to ERR: all that is posted completes as flushed
+    case 0:  // to ERR: all posted requests complete as flushed
       attributes.state = QpState::kErr;
       BRDMA_CHECK(engine_->modify_qp(connection.qp, attributes, kQpAttrState, now_).ok());
       drain();
@@ -78,7 +78,7 @@ void EngineWorld::modify() {
       BRDMA_CHECK(overrun_ || connection.receives.empty());
       break;
     case 1:
-    case 2:  // to RESET and back: what was posted is forgotten
+    case 2:  // to RESET and back: posted requests are dropped
       take_completions();
       attributes.state = QpState::kReset;
       BRDMA_CHECK(engine_->modify_qp(connection.qp, attributes, kQpAttrState, now_).ok());

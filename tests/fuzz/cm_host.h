@@ -1,5 +1,5 @@
-// tests/fuzz/cm_host.h - the machine that a fuzzed RDMA-CM lives on: one device, one address, every port free; and a
-// count of the events that wait on each channel.
+// tests/fuzz/cm_host.h - the host of a fuzzed RDMA-CM: one device, one address, every port free; and a count of the
+// events that wait on each channel.
 #pragma once
 
 #include <array>

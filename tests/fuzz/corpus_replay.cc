@@ -30,7 +30,7 @@ std::vector<std::pair<std::string, Input>> corpus() {
   return inputs;
 }
 
-// In a heap block of just its size, so that the sanitizers see a read behind its end.
+// In a heap block of just its size, so that the sanitizers detect a read beyond its end.
 void run(const Input& input, std::size_t size) {
   const std::unique_ptr<std::uint8_t[]> exact{new std::uint8_t[size]};
   std::copy_n(input.begin(), size, exact.get());

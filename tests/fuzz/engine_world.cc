@@ -197,7 +197,7 @@ void EngineWorld::finish() {
   check_invariants();
 }
 
-// Mostly drained at once; sometimes not, so that several packets meet one answer.
+// Mostly drained at once; sometimes not, so that several packets meet one response.
 void EngineWorld::deliver(ConstBytes packet, std::uint16_t ip_id) {
   const std::uint8_t how = input_.u8();
   Datagram datagram;
@@ -206,7 +206,7 @@ void EngineWorld::deliver(ConstBytes packet, std::uint16_t ip_id) {
   datagram.source_port = config_.source_ports[0];
   datagram.ip_id_known = (how & 0x40) != 0;
   datagram.ip_id = how % 32 == 2 ? static_cast<std::uint16_t>(ip_id + 1) : ip_id;
-  // In a block of its own size: a read behind the end is seen.
+  // In a block of its own size: a read beyond the end is detected.
   const std::vector<std::byte> exact(packet.begin(), packet.end());
   datagram.bytes = exact;
   engine_->handle_datagram(datagram, now_);
@@ -313,7 +313,7 @@ void EngineWorld::take_completions() {
   if (input_.coin()) engine_->request_notify(cq_, input_.coin());
 }
 
-// In order of posting, each once; what was not to be signaled may be silent.
+// In order of posting, each once; unsignaled ones may be silent.
 void EngineWorld::take(const Completion& completion) {
   for (auto& connection : connections_) {
     if (connection.qpn != completion.qp_num) continue;

@@ -1,5 +1,5 @@
-// tests/fuzz/engine_world.h - one engine and a peer that is played by the fuzzer: says whatever the input tells it to,
-// mostly near enough to the truth to get past the first checks. After every step the world looks for what must hold:
+// tests/fuzz/engine_world.h - one engine and a peer that the fuzzer plays: it sends whatever the input selects, mostly
+// close enough to valid to get past the first checks. After every step the world checks its invariants:
 //   packets that the engine sends parse, carry the right ICRC, go to the peer and fit their batch;
 //   accepted plus drops equals received;
 //   completions: no more than posted, each once, in the order of posting per queue;
@@ -48,7 +48,7 @@ class EngineWorld {
     std::uint32_t qpn = 0;
     std::uint32_t peer_qpn = 0;
     Psn next_request;                    // the peer's next request in order
-    Psn own_next;                        // behind the last request of the engine's that was seen leaving
+    Psn own_next;                        // behind the last request of the engine that was seen leaving
     std::uint32_t msn = 0, rsn = 0;      // of the peer's next message
     std::deque<Posted> sends, receives;  // posted and not completed
   };
@@ -136,11 +136,11 @@ class EngineWorld {
   std::array<Window, 2> windows_;      // of type 1, of type 2
   SharedReceiveQueue* srq_ = nullptr;  // of the second queue pair, in half of the worlds
   std::set<std::uint64_t>
-      shared_receives_;  // posted to it and not completed: by any queue pair's arrivals, in any order
+      shared_receives_;  // posted to it and not completed: taken by any queue pair's arrivals, in any order
   std::array<Connection, kQueuePairs> connections_;
   Instant now_ = Instant::from_ns(1'000'000'000);
   std::uint64_t next_wr_id_ = 1;
-  bool overrun_ = false;  // the completion queue was too small: what follows is lost
+  bool overrun_ = false;  // the completion queue was too small: later completions are lost
 };
 
 }  // namespace brdma::fuzz

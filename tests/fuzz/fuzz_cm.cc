@@ -1,8 +1,9 @@
 // Input: operations on one process's RDMA-CM: a peer's MADs (any bytes, or well formed with ids, addresses and
-// transactions from what was said before), the program's calls, time. Must hold:
-//   - what is sent parses, and is written to the same bytes again; it goes to an address that has spoken, or was asked
-//   for;
-//   - after handle_timeout(now) no deadline lies at or before now; events told and fetched agree with the host's count;
+// transactions of earlier messages), the program's calls, time. Invariants:
+//   - a sent message parses, and is written to the same bytes again; it goes to an address that has sent one, or was
+//   asked for;
+//   - after handle_timeout(now) no deadline lies at or before now; reported and fetched events agree with the host's
+//   count;
 //   - in the end, with all identifiers destroyed and some minutes passed in silence, nothing is left.
 #include <algorithm>
 #include <array>
@@ -59,7 +60,7 @@ class World {
     }
   }
 
-  // A message that could be meant: most of its ids, and its transaction, are ones that were seen.
+  // A plausible message: most of its ids, and its transaction, were seen before.
   wire::CmMad well_formed(InputReader& in) {
     wire::CmMad mad = said_.empty() ? wire::CmMad{} : said_[in.u8() % said_.size()];
     const std::uint32_t theirs = in.u8() % 8, ours = ids_.empty() ? 0 : ids_[in.u8() % ids_.size()];

@@ -1,6 +1,5 @@
-// Input: one byte that chooses the kind, three of BTH.psn, then a control packet's body, or an ICMP message. What is
-// accepted obeys the limits that docs/wire.md states (checked here a second time, in another way) and encodes to the
-// same bytes.
+// Input: one byte that chooses the kind, three of BTH.psn, then a control packet's body, or an ICMP message. Accepted
+// ones obey the limits of docs/wire.md (checked here a second time, in another way) and encode to the same bytes.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -151,7 +150,7 @@ void check_edn(ConstBytes body, Psn psn) {
   BRDMA_CHECK(again && emit(*again) == once);
 }
 
-// The checksum is made right: else nearly no input would get past it.
+// The checksum is corrected: else nearly no input would get past it.
 void check_source_quench(ConstBytes input) {
   (void)wire::parse_icmp_edn(input);
   if (input.size() < wire::kIcmpHeaderSize) return;

@@ -1,5 +1,5 @@
-// What a member or a controller says, as bytes: accepted or refused, never a crash; what is accepted comes out the same
-// when it is written and read again.
+// Messages of a member or a controller, as bytes: accepted or refused, never a crash; an accepted one is the same when
+// it is written and read again.
 #include <cstddef>
 #include <cstdint>
 #include <string>

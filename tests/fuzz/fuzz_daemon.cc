@@ -1,8 +1,8 @@
-// Input: what clients say to brdmad's socket: leases, RDMA-CM, questions, answers to questions; well formed, with bytes
-// changed, cut short, many at once, in any order on four connections, of which one reads nothing. The sessions are the
-// worker's own, with a table of leases that nobody receives for. Must hold:
+// Input: clients' data for brdmad's socket: leases, RDMA-CM, queries, answers to queries; well formed, with bytes
+// changed, truncated, many at once, in any order on four connections, of which one reads nothing. The sessions are the
+// worker's own, with a table of leases without receivers. Invariants:
 //   - a lease and a port belong to a connection: when all are closed, there is none, and no session;
-//   - who is refused, or not understood, costs nobody else anything.
+//   - a client that is refused, or malformed, costs nobody else anything.
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ constexpr const char* kQuestions[] = {
     R"({"id":1,"answer":{}})",
 };
 
-// Takes all that waits, descriptors too.
+// Takes all waiting data, descriptors too.
 bool drain_stream(int fd) {
   std::array<char, 8192> bytes;
   alignas(cmsghdr) std::array<char, 256> control;
@@ -129,7 +129,7 @@ class World final : public SessionHost {
     io::FileDescriptor& client = clients_[number];
     if (!client.valid()) {
       auto ends = pair();
-      const int little = 1;  // the least that the system gives
+      const int little = 1;  // the system's minimum
       if (number == kDeaf) ::setsockopt(ends[1].get(), SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
       client = std::move(ends[0]);
       auto session = std::make_shared<Session>(
@@ -196,7 +196,7 @@ class World final : public SessionHost {
     return text;
   }
 
-  // Until nobody has anything to say. Time does not pass: nothing is due.
+  // Until nobody has anything to send. Time does not pass: nothing is due.
   void settle() {
     for (std::size_t ran = 1; ran != 0;) {
       context_.restart();

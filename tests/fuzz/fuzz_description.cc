@@ -1,5 +1,5 @@
-// Input: what a described packet has in place of its data. What is accepted obeys the limits that docs/wire.md states
-// and encodes to the same bytes.
+// Input: the descriptor in a local-reference packet, in place of its data. An accepted one obeys the limits of
+// docs/wire.md and encodes to the same bytes.
 #include <cstdint>
 #include <cstring>
 

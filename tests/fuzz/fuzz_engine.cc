@@ -1,5 +1,5 @@
-// Input: how the world is set up, then operations (fuzz/engine_world.h): what the application and the peer do, and how
-// time passes. The world checks itself after each.
+// Input: the world's set-up, then operations (fuzz/engine_world.h): actions of the application and the peer, and the
+// passing of time. The world checks itself after each.
 #include "fuzz/engine_world.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,6 @@
-// What members with a key may say to a controller, in any order: a line each, and its first character says by whom
-// (0-3) or what else happens. The controller goes on: no check fails, nothing spins, and what it orders is for who is
-// there.
-//   0{"type":...}   member 0 says this message (controller-session/messages.h)
+// Messages of members with a key to a controller, in any order: a line each; its first character names the member (0-3)
+// or another event. The controller continues: no check fails, nothing spins, and its orders are for present members.
+//   0{"type":...}   member 0 sends this message (controller-session/messages.h)
 //   -2              member 2's session ends
 //   t250            250 ms pass
 #include <algorithm>
@@ -50,7 +49,7 @@ class World {
     one.is_switch ? controller_.handle_switch_gone(one.id, now_) : controller_.handle_host_gone(one.id, now_);
     one = {};
   }
-  // As the server: one greeting, then what its kind may say; who comes again has lost its old session.
+  // As the server: one greeting, then the messages of its role; a member that reconnects has lost its old session.
   void take(Member& one, const session::Message& message) {
     if (!one.id.empty()) {
       one.is_switch ? of_switch(one, message) : of_host(one, message);

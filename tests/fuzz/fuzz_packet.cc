@@ -1,6 +1,6 @@
 // Input: a UDP payload. parse_packet() must refuse it, or give a packet that lies within it, whose headers encode to
-// the bytes that came (reserved bits aside), and whose control body goes through its parser. The ICRC and the solver
-// run on it whatever it is.
+// the same bytes (reserved bits aside), and whose control body goes through its parser. The ICRC and the solver run on
+// any input.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -81,7 +81,7 @@ void check_control(const wire::Packet& packet) {
       (void)wire::parse_stopped_reply(packet.payload);
       return;
   }
-  BRDMA_CHECK(false);  // a control opcode that the table knows and nobody parses
+  BRDMA_CHECK(false);  // a control opcode in the table without a parser
 }
 
 void check_icrc(ConstBytes input) {

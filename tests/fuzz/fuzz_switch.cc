@@ -1,7 +1,7 @@
-// Input: a set-up, then what happens to packets of a switch that takes part: dropped, taken into a queue, on their way
-// back, and time. Packets are of few flows with PSNs close together, or noise. Held: a notification is well formed and
-// names only packets that were dropped; reports add up; the merge table keeps within its size; only acknowledgements
-// with an echo are rewritten, their length stays, and an ICRC that was right is right afterwards.
+// Input: a set-up, then events of packets at a switch that takes part: dropped, taken into a queue, returning, and
+// time. Packets are of few flows with PSNs close together, or noise. Invariants: a notification is well formed and
+// names only dropped packets; reports add up; the merge table keeps within its size; only acknowledgements with an echo
+// are rewritten, their length stays, and a right ICRC is right afterwards.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -49,14 +49,14 @@ class SwitchWorld {
       check_table();
       take_notices();
     }
-    now_ = now_ + 1_s;  // what is left is told by time
+    now_ = now_ + 1_s;  // time reports the rest
     notifier_.handle_timeout(now_);
     BRDMA_CHECK(notifier_.table().flows() == 0 && !notifier_.next_timeout());
     take_notices();
-    const auto& told = notifier_.table().counters();
+    const auto& reports = notifier_.table().counters();
     const auto& sent = notifier_.counters();
-    BRDMA_CHECK(told.first + told.tails == sent.sent + sent.limited + sent.untold);
-    BRDMA_CHECK(told.dropped == told.first + told.merged);
+    BRDMA_CHECK(reports.first + reports.tails == sent.sent + sent.limited + sent.untold);
+    BRDMA_CHECK(reports.dropped == reports.first + reports.merged);
     if (sent.limited + sent.untold == 0) BRDMA_CHECK(named_ == dropped_);
   }
 

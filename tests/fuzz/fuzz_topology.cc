@@ -1,5 +1,6 @@
-// Texts that people write: a lab's topology and the controller's configuration. A mistake is a sentence, never a crash;
-// what is accepted names its links and ports without contradiction, and a lab's topology file does as a configuration.
+// Texts that people write: a lab's topology and the controller's configuration. A mistake gives a sentence, never a
+// crash; accepted input names its links and ports without contradiction, and a lab's topology file is a valid
+// configuration.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

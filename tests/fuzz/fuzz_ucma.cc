@@ -1,8 +1,8 @@
-// Input: what a program writes to RDMA-CM's node, on two channels: well-formed commands with a field or two changed,
-// cut or lengthened, raw bytes; answers to good addresses and bad ones; time. Its own messages come back to it, so that
-// connections are made. Must hold:
-//   - a command is taken or refused with one of the errno values that it has; a refused one leaves as many identifiers,
-//   and as many events, as there were;
+// Input: a program's writes to RDMA-CM's node, on two channels: well-formed commands with a field or two changed,
+// truncated or lengthened, raw bytes; answers to good addresses and bad ones; time. Its own messages come back to it,
+// so that connections are made. Invariants:
+//   - a command is accepted or refused with one of its errno values; a refused one leaves the number of identifiers,
+//   and of events, unchanged;
 //   - nothing is written behind the room that the program gave for the answer;
 //   - in the end, with both channels closed and some minutes passed, nothing is left.
 #include <sys/eventfd.h>
@@ -58,13 +58,13 @@ class Host final : public fuzz::CmHost {
   }
 };
 
-// A page that is not there.
+// An unmapped page.
 std::uint64_t nowhere() {
   static void* const page = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return reinterpret_cast<std::uintptr_t>(page);
 }
 
-// Where a payload has the address of an answer, or of an option's value; none: beyond any.
+// Offset of the address of an answer, or of an option's value, in a payload; none: beyond any.
 std::size_t pointer_of(Command command) {
   switch (command) {
     case Command::kCreateId:
@@ -115,7 +115,7 @@ class World final : public provider::CmDesk {
   }
 
  private:
-  // Most of what a program would write; small numbers where an identifier or a state stands.
+  // Mostly a program's typical values; small numbers in place of an identifier or a state.
   Bytes payload(Command command, InputReader& in) {
     const std::uint32_t id = in.u8() % 6;
     const auto address = [&in] {
@@ -196,18 +196,18 @@ class World final : public provider::CmDesk {
       bytes[sizeof(Header) + in.u8() % said.size()] = static_cast<std::byte>(in.u8());
     }
     if (in.u8() % 16 == 0) bytes.resize(sizeof(Header) + in.u16() % 400);
-    // Addresses are for us to give: one that is real is `room_`.
+    // Only the test gives valid addresses: a valid one is `room_`.
     const std::size_t pointer = sizeof(Header) + pointer_of(command);
     const std::uint64_t place = in.u8() % 8 == 0 ? nowhere() : reinterpret_cast<std::uintptr_t>(room_.data());
     if (pointer < bytes.size())
       std::memcpy(bytes.data() + pointer, &place, std::min(sizeof place, bytes.size() - pointer));
     const bool whole = pointer + sizeof place <= bytes.size();
-    if (pointer < bytes.size() && !whole) return;  // half an address would be anybody's
+    if (pointer < bytes.size() && !whole) return;  // half an address could be any address
     const bool roomy = in.u8() % 4 != 0;
     Header header{static_cast<std::uint32_t>(command), static_cast<std::uint16_t>(bytes.size() - sizeof(Header)),
                   static_cast<std::uint16_t>(roomy ? room_.size() : in.u8())};
     if (in.u8() % 32 == 0) header.in = in.u16();
-    // Less than the address: what is missing is zero.
+    // Less than the address: missing bytes are zero.
     std::memcpy(bytes.data(), &header, sizeof header);
     std::size_t count = bytes.size();
     if (in.u8() % 32 == 0) count = in.u8() % (count + 1);
@@ -215,7 +215,7 @@ class World final : public provider::CmDesk {
   }
 
   void run_one(const Bytes& bytes, std::size_t count, std::size_t out, cm::ChannelNumber channel) {
-    // In a block of just its size: sanitizers see who reads on.
+    // In a block of just its size: sanitizers detect a read beyond it.
     const std::unique_ptr<std::byte[]> program{new std::byte[count]};
     std::copy_n(bytes.begin(), count, program.get());
     room_.fill(kUntouched);
@@ -242,7 +242,7 @@ class World final : public provider::CmDesk {
     deliver();
   }
 
-  // What it says to itself arrives; what it says to others is lost.
+  // Its messages to itself arrive; others are lost.
   void deliver() {
     cm::OutgoingMad out;
     for (int i = 0; i < 1000 && cm_.poll_send(out); ++i) {

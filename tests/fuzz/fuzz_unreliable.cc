@@ -1,6 +1,6 @@
-// Input: one byte that chooses UC or UD, then operations: a peer's packets, mostly near enough to the truth to get past
-// the first checks, and what the application does. Holds: accepted plus all drops is what was received; completions of
-// either queue come in posting order, once each; no byte outside the region changes; what is sent is well formed.
+// Input: one byte that chooses UC or UD, then operations: a peer's packets, mostly close enough to valid to get past
+// the first checks, and the application's actions. Invariants: accepted plus all drops equals received; completions of
+// either queue come in posting order, once each; no byte outside the region changes; sent packets are well formed.
 #include <array>
 #include <vector>
 
@@ -109,7 +109,7 @@ class World {
     }
     a.state = QpState::kReset;
     BRDMA_CHECK(engine_->modify_qp(qp_, a, kQpAttrState, now_).ok());
-    sends_done_ = sends_posted_;  // forgotten, together with what had completed and nobody had polled
+    sends_done_ = sends_posted_;  // dropped, with completions that nobody had polled
     receives_done_ = receives_posted_;
     connect();
   }

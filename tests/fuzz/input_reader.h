@@ -1,5 +1,5 @@
-// Takes a fuzzer's bytes apart into small decisions; zeros behind the end. (libFuzzer's own provider is clang's only,
-// and the corpus is replayed by every compiler.)
+// Splits a fuzzer's bytes into small decisions; zeros behind the end. (libFuzzer's own provider is clang's only, and
+// every compiler replays the corpus.)
 #pragma once
 
 #include <cstddef>

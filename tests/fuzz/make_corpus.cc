@@ -1,5 +1,5 @@
-// make_corpus PCAP_DIR CORPUS_DIR: the seeds that the fuzzers start from. Of the captures the first packet of each
-// opcode (shortest first, at most kSeedMax bytes), and one packet of each of our own opcodes. Findings are added by
+// make_corpus PCAP_DIR CORPUS_DIR: the fuzzers' initial seeds. Of the captures the first packet of each opcode
+// (shortest first, at most kSeedMax bytes), and one packet of each of the library's own opcodes. Findings are added by
 // hand beside them, as finding-*, and stay.
 #include <algorithm>
 #include <array>
@@ -57,7 +57,7 @@ wire::Packet sample(std::uint8_t opcode) {
   return packet;
 }
 
-// Of who knows no tokens.
+// From a peer without tokens.
 Bytes first_caps_body() {
   wire::Caps caps;
   caps.source_qpn = 0x1102;
@@ -187,7 +187,7 @@ Bytes quench_body(std::uint8_t opcode) {
   return message;
 }
 
-// The first letter of the name tells the kind.
+// The first letter of the name selects the kind.
 constexpr std::string_view kKinds = "cafileqsr";
 constexpr std::uint8_t kOpcodes[] = {0xE0, 0xE1, 0xE2, 0xE4, 0xE5,
                                      0xE3, 0,    0xE6, 0xE7};  // 0: ICMP is no packet of RoCE
@@ -245,7 +245,7 @@ int main(int argc, char** argv) {
     const Bytes payload = shape.has(wire::OpcodeShape::kPayload) ? test::filled(16, 0x5A) : Bytes{};
     write(packets / ("made-" + hex_byte(op)), bytes_of(sample(op), payload));
   }
-  // With an acknowledgement inside: WRITE, SEND with immediate, READ response, atomic.
+  // With a piggybacked ACK: WRITE, SEND with immediate, READ response, atomic.
   constexpr std::uint8_t kCarriers[] = {0xCA, 0xC5, 0xD0, 0xD3};
   for (const std::uint8_t op : kCarriers) {
     wire::Packet packet = sample(op);

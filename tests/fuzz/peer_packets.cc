@@ -1,4 +1,4 @@
-// What the peer says: whole messages in some order, single packets, answers to requests, control packets, noise.
+// The peer's packets: whole messages in some order, single packets, responses to requests, control packets, noise.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -184,7 +184,7 @@ void EngineWorld::send_request() {
   send_packet(packet, payload);
 }
 
-// A small WRITE, in order or not, that carries an acknowledgement of what the engine has sent: believable or not.
+// A small WRITE, in order or not, that carries an acknowledgement of the engine's packets: plausible or not.
 void EngineWorld::send_piggyback() {
   Connection& connection = pick();
   wire::Packet packet;
@@ -318,7 +318,7 @@ void EngineWorld::send_bitmap_ack(const Connection& connection) {
                     ConstBytes{body}.first(size));
 }
 
-// All that has left is acknowledged after the same time, again and again: round-trip times, windows that grow.
+// All sent packets are acknowledged after the same time, again and again: round-trip times, windows that grow.
 void EngineWorld::acknowledge_in_turn() {
   Connection& connection = pick();
   const Duration round_trip = Duration::from_ns(1000 * (1 + input_.u8()));
@@ -369,7 +369,7 @@ void EngineWorld::send_ffm(const Connection& connection) {
   send_control_body(connection, static_cast<std::uint8_t>(wire::Control::kFfm), ffm.base, ConstBytes{body}.first(size));
 }
 
-// What a switch says, or who pretends to be one: about what the engine sends or about its answers, true or not.
+// A switch's notification, or a forged one: about the engine's packets or its responses, true or not.
 void EngineWorld::send_drop_notification(const Connection& connection) {
   wire::Edn edn;
   const std::uint8_t about = input_.u8();

@@ -1,5 +1,5 @@
-// What queue pairs have in common: a shared receive queue, memory windows; and a peer that goes through windows and
-// invalidates them, those that it may and those that it may not.
+// Objects shared by queue pairs: a shared receive queue, memory windows; and a peer that uses windows and invalidates
+// them, with and without the right.
 #include <array>
 #include <cerrno>
 
@@ -65,8 +65,8 @@ void EngineWorld::use_shared_queue() {
   drain();
 }
 
-// The application binds, takes back, and gets another window in the place of one. Of the lent region only the first
-// half is ever bound (with a window's whole range, or some of it), so the second one never changes.
+// The application binds, invalidates, and replaces windows. Of the lent region only the first half is ever bound (with
+// a window's whole range, or some of it), so the second one never changes.
 void EngineWorld::use_window() {
   Connection& connection = pick();
   Window& window = windows_[input_.below(2)];
@@ -98,7 +98,7 @@ void EngineWorld::use_window() {
   drain();
 }
 
-// The peer, in its turn: through a window, or behind its end; or a SEND that takes one back.
+// The peer, in its turn: through a window, or beyond its end; or a SEND that invalidates one.
 void EngineWorld::attack_window() {
   constexpr RcOp kThrough[] = {
       RcOp::kWriteOnly, RcOp::kWriteOnlyImm, RcOp::kReadRequest,        RcOp::kFetchAdd,

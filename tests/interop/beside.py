@@ -1,5 +1,6 @@
-"""A host whose kernel has RDMA devices: programs see those and ours, and use both. Runs in the guest alone. Soft-RoCE has UDP port 4791 of
-the guest's first network namespace, so ours are used in another one, where rxe0 is to be seen too (`rdma system`: netns shared)."""
+"""A host whose kernel has RDMA devices: programs see those and this library's, and use both. Runs in the guest alone.
+Soft-RoCE has UDP port 4791 of the guest's first network namespace, so ours are used in another one, where rxe0 is
+visible too (`rdma system`: netns shared)."""
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -17,7 +18,7 @@ def connected(address):
 
 
 def cases(build, address):
-    """Name, command, and what it has to say."""
+    """Name, command, and the expected output."""
     brdma = f"/host{build}/bin/brdma"
     run, elsewhere = f"{brdma} run --", f"ip netns exec beside {brdma} run --"
     listed = "hca_id:\trxe0", "hca_id:\tbrdma_lo"

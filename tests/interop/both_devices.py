@@ -46,18 +46,18 @@ class Pair:
     def send(self, seed):
         """From the first to the second, then written back to the first's memory from there."""
         first, second = self.regions
-        told = bytes((at * 7 + seed) & 0xFF for at in range(BYTES))
-        first.write(told, BYTES)
+        data = bytes((at * 7 + seed) & 0xFF for at in range(BYTES))
+        first.write(data, BYTES)
         self.qps[1].post_recv(RecvWR(num_sge=1, sg=[SGE(second.buf, BYTES, second.lkey)]))
         self.qps[0].post_send(SendWR(num_sge=1, sg=[SGE(first.buf, BYTES, first.lkey)]))
         self.complete(2)
-        assert second.read(BYTES, 0) == told
+        assert second.read(BYTES, 0) == data
         first.write(bytes(BYTES), BYTES)
         back = SendWR(opcode=e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[SGE(second.buf, BYTES, second.lkey)])
         back.set_wr_rdma(first.rkey, first.buf)
         self.qps[1].post_send(back)
         self.complete(1)
-        assert first.read(BYTES, 0) == told
+        assert first.read(BYTES, 0) == data
 
 
 def main():

@@ -1,5 +1,6 @@
-"""A region whose rights are changed (ibv_rereg_mr) while a peer uses it, by the same words as windows.py: the peer writes, is refused once
-writing is no longer allowed, and writes again when it is. Keys stay. Prints `all right`; arguments as windows.py has them."""
+"""A region whose rights are changed (ibv_rereg_mr) while a peer uses it, with the TCP messages of windows.py: the peer
+writes, is refused once writing is no longer allowed, and writes again when it is. Keys stay. Prints `all right`;
+arguments as in windows.py."""
 import pyverbs.enums as e
 from windows import ACCESS, HALF, main
 

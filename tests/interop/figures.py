@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The kernel's Soft-RoCE and this library against each other and themselves, over loss and reordering: what arrives, how many sequence
-NAKs it takes, and how many packets are sent for each that is needed. Writes a table.
+"""The kernel's Soft-RoCE and this library against each other and themselves, over loss and reordering: goodput, the
+number of sequence NAKs, and the packets sent for each needed one. Writes a table.
    figures.py --build BUILD --image IMAGE --out FILE
 """
 

@@ -1,5 +1,5 @@
-"""A kernel Soft-RoCE host: a guest under software emulation that takes a lab host's place on the network, with its addresses.
-The host's files are seen read-only under /host in the guest."""
+"""A kernel Soft-RoCE host: a guest under software emulation that replaces a lab host on the network, with its
+addresses. The host's files are visible read-only under /host in the guest."""
 import contextlib
 import json
 import os
@@ -12,7 +12,8 @@ import threading
 import time
 
 BOOT_PATIENCE = 180  # seconds; 10 when nothing else runs
-# In the host's network namespace: the guest takes the interface's MAC address, so that neighbours that are set stay right.
+# In the host's network namespace: the guest takes the interface's MAC address, so that static neighbour entries stay
+# right.
 BRIDGE = """set -e
 read -r _ _ _ _ mtu _ < <(ip -o link show eth0)  # sysfs shows another namespace's
 guest_mac=$(ip -o link show eth0 | grep -o 'link/ether [^ ]*' | cut -d' ' -f2)

@@ -23,8 +23,10 @@ from management import Lab  # noqa: E402
 PATIENCE = 120  # seconds; emulation is slow, and other guests may run
 NETWORKS = {"clean": [], "loss1": ["--loss", "1%"], "loss5": ["--loss", "5%"], "reorder": ["--reorder", "5%,8"]}
 GID = "1"  # of the IPv4 address, on both
-# Who has all its pings ends, and with a kernel queue pair its acknowledgement of the last one: lost, it is never repeated. So not where packets are lost.
-# The same holds for ib_write_lat, the one of perftest that parts without a word: the server's last WRITE. There the guest only serves.
+# A side with all its pings ends, and for a kernel queue pair its acknowledgement of the last one, if lost, is never
+# repeated. So not on lossy networks.
+# The same holds for ib_write_lat, the one of perftest without a final exchange: the server's last WRITE. There the
+# guest only serves.
 # Server's command; the client's is the same with the server's address, or the second one.
 PINGPONG = [f"ibv_rc_pingpong -g {GID} -n 200", f"ibv_rc_pingpong -g {GID} -n 50 -s 65536 -m 1024 -e"]
 PERFTEST = [
@@ -35,8 +37,9 @@ PERFTEST = [
     f"ib_atomic_bw -x {GID} -F -n 100 -A FETCH_AND_ADD",
     f"ib_atomic_lat -x {GID} -F -n 100 -A CMP_AND_SWAP",
 ]
-# perftest's server with -R closes its listener after the first of two connections and listens anew: an emulated server is too slow for
-# the second request, and rejects it (reason 8: nobody listens). So with -R the guest only asks.
+# perftest's server with -R closes its listener after the first of two connections and listens again: an emulated server
+# is too slow for the second request, and rejects it (reason 8: nobody listens). So with -R the guest is the client
+# only.
 CONNECTED = [
     ("rping -s -C 10 -V", "rping -c -a {server} -C 10 -V"),
     ("rping -s -a :: -C 3", "rping -c -a {server6} -C 3 -V"),
@@ -49,7 +52,7 @@ SHARED = [  # receives shared by queue pairs
     f"ibv_srq_pingpong -g {GID} -n 100 -q 4 -e",
     f"ib_send_bw -x {GID} -F -n 100 -s 4096 -q 2 --use-srq",
 ]
-UNRELIABLE = [  # on a clean network only: who waits for a datagram that is lost waits for ever, on any device
+UNRELIABLE = [  # on a clean network only: a wait for a lost datagram never ends, on any device
     f"ibv_uc_pingpong -g {GID} -n 200",
     f"ibv_ud_pingpong -g {GID} -n 200",
     f"ib_send_bw -c UC -x {GID} -F -n 100 -s 4096",
@@ -59,7 +62,8 @@ UNRELIABLE = [  # on a clean network only: who waits for a datagram that is lost
 ]
 
 
-# The receiver ends when it has its datagrams; who joined may be attached a little later, so the sender is started until it does.
+# The receiver ends when it has its datagrams; a member may be attached a little late, so the sender is restarted until
+# then.
 GROUP, GROUP_IN_PROC = "239.1.1.1", "010101EF"
 MULTICAST = (f"mckey -m {GROUP} -b {{own}} -C 5", f"mckey -m {GROUP} -b {{own}} -C 5 -s")
 
@@ -70,7 +74,7 @@ WINDOWS, CHANGED = (f"/usr/bin/python3 {{files}}{HERE}/{name} {{device}} {GID}" 
 class Ours:
     device, files = "brdma_eth0", ""
 
-    """A lab host with this library in sight; the same questions as to a guest."""
+    """A lab host with this library; the same interface as a guest."""
 
     def __init__(self, lab, host):
         self.lab, self.host, self.address = lab, host, "10.77.0." + host[1:]
@@ -130,7 +134,7 @@ def ended(program, seconds):
 
 
 def pair(server, client, serve, ask, output=None):
-    """Both ends; a problem or None. What the client printed is appended to `output`."""
+    """Both ends; a problem or None. The client's output is appended to `output`."""
     serving = server.start(serve)
     try:
         end = time.monotonic() + PATIENCE
@@ -194,7 +198,7 @@ def run(build, image, networks, only, with_beside):
                     try:
                         problem = pair(server, client, serve.format(device=server.device, files=server.files, own=server.address),
                                        ask.format(server=server.address, server6=f"fd77::{number}", device=client.device, files=client.files, own=client.address))
-                    except Exception:  # noqa: BLE001: told, and the others run on
+                    except Exception:  # noqa: BLE001: reported, and the others still run
                         problem = traceback.format_exc()
                     passed, failed = (passed + 1, failed) if problem is None else (passed, failed + 1)
                     print(f"{'ok  ' if problem is None else 'FAIL'} {time.monotonic() - began:6.1f}s  {network}: {way}: {name}{'' if problem is None else ': ' + problem}", flush=True)
@@ -221,7 +225,7 @@ def main():
     parser.add_argument("--beside", action="store_true", help="kernel devices and ours on one host; without --network it is run too")
     parser.add_argument("--only", default="", help="run only the programs whose command line holds this text")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # takes down what was put up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # takes down the lab and the guest
     networks = options.network if options.network or options.beside else ["clean", "loss1"]
     return run(os.path.abspath(options.build), os.path.abspath(options.image), networks or [], options.only, options.beside or not options.network)
 

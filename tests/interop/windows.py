@@ -52,7 +52,7 @@ class Side:
         attributes.ah_attr = AHAttr(port_num=1, is_global=1, gr=GlobalRoute(dgid=GID(peer["gid"]), sgid_index=self.index))
         self.qp.to_rts(attributes)
         self.qp.post_recv(RecvWR(num_sge=1, sg=[SGE(self.mr.buf, 16, self.mr.lkey)]))
-        self.say(ready=True)  # nobody asks before both are
+        self.say(ready=True)  # neither side continues before both are ready
         self.hear()
 
     def complete(self):
@@ -67,7 +67,7 @@ class Side:
         assert done.status == status, f"{done.status} instead of {status}"
 
     def bind(self, window, length, flags=REMOTE):
-        """Type 1 by ibv_bind_mw, type 2 by a work request; the key that others use, and the completion."""
+        """Type 1 by ibv_bind_mw, type 2 by a work request; returns the key for others, and the completion."""
         info = MWBindInfo(self.mr, self.mr.buf, length, flags)
         if window.type == e.IBV_MW_TYPE_1:
             self.qp.bind_mw(window, MWBind(info, send_flags=e.IBV_SEND_SIGNALED))
@@ -88,13 +88,13 @@ class Side:
 
     def use(self, key, address, seed):
         """Written through the window, and read back by it."""
-        told = bytes((at * 7 + seed) & 0xFF for at in range(HALF))
-        self.mr.write(told, HALF)
+        data = bytes((at * 7 + seed) & 0xFF for at in range(HALF))
+        self.mr.write(data, HALF)
         self.remote(e.IBV_WR_RDMA_WRITE, key, address, HALF)
         self.mr.write(bytes(HALF), HALF)
         self.remote(e.IBV_WR_RDMA_READ, key, address, HALF)
-        assert self.mr.read(HALF, 0) == told
-        return told.hex()
+        assert self.mr.read(HALF, 0) == data
+        return data.hex()
 
 
 def serve(side):
@@ -119,7 +119,8 @@ def serve(side):
         while side.cq.poll(1)[0]:
             pass
         window.close()
-    # What reaches beyond a window is refused, though the region behind it is there. Linux 6.1's rxe looks at the region only.
+    # An access beyond a window is refused, though the region behind it is there. Linux 6.1's rxe checks the region
+    # only.
     side.connect()
     window = MW(side.pd, e.IBV_MW_TYPE_1)
     side.say(key=side.bind(window, HALF), address=side.mr.buf, holds=not side.device.startswith("rxe"))

@@ -1,5 +1,4 @@
-// tests/io/context_pair.h - two contexts that are connected, and what tests of them need: patience, a handler that
-// waits.
+// tests/io/context_pair.h - two connected contexts with helpers for tests: bounded waits, a handler that waits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +22,7 @@ namespace brdma::test {
 
 constexpr Duration kPatience = 20_s;
 
-// Waits for what other threads do; events, not time, end the wait.
+// Waits for work of other threads; events, not time, end the wait.
 class Handler : public NotificationHandler {
  public:
   void completion_event(void* cq_user) override { note(completions_, cq_user); }
@@ -39,7 +38,7 @@ class Handler : public NotificationHandler {
     completions_.erase(completions_.begin());
     return true;
   }
-  // That came and nobody has waited for.
+  // Events that nobody has waited for.
   [[nodiscard]] std::size_t completions() {
     const std::lock_guard lock{mutex_};
     return completions_.size();
@@ -93,7 +92,7 @@ struct Pair {
     }
     return out;
   }
-  // Polls `endpoint`, and `other` too so that it makes progress where it has no thread.
+  // Polls `endpoint`, and `other` too so that it makes progress without a thread.
   static Completion wait(Endpoint& endpoint, CompletionQueue* cq, Endpoint* other = nullptr) {
     Completion completion, ignored;
     completion.status = CompletionStatus::kGeneralError;

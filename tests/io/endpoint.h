@@ -13,7 +13,7 @@
 
 namespace brdma::test {
 
-// What one side must know of the other.
+// Facts about one side that the other needs.
 struct PeerInfo {
   std::uint32_t qpn = 0;
   std::uint32_t first_psn = 0;

@@ -1,4 +1,4 @@
-// Two contexts over loopback or a veth pair: every opcode, many threads, and the system's noes.
+// Two contexts over loopback or a veth pair: every opcode, many threads, and the system's refusals.
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ using test::test_ip6;
 
 constexpr std::size_t kHalf = 512 * 1024;
 
-// Every opcode in several sizes, a the requester; what it wrote, read and changed is compared byte by byte.
+// Every opcode in several sizes, a the requester; all written, read and changed bytes are compared.
 void exercise(Pair& pair) {
   Endpoint &a = *pair.a, &b = *pair.b;
   fill(a.memory, 1);
@@ -121,7 +121,7 @@ TEST(Contexts, EveryOpcodeInStandardModeWithAndWithoutGso) {
 }
 TEST(Contexts, EveryOpcodeWithASmallReceiveBuffer) {
   EndpointOptions options;
-  options.context.receive.buffer_bytes = 106'496;  // half of what a default socket has
+  options.context.receive.buffer_bytes = 106'496;  // half of a default socket's
   Pair pair{options};
   exercise(pair);
   EXPECT_EQ(pair.b->statistics->get(Counter::kSocketOverflow), 0u);
@@ -177,8 +177,8 @@ TEST(Contexts, ThreadsShareOne) {
   for (const std::size_t offset : {0, 10'000, 20'000}) EXPECT_TRUE(same(*pair.a, offset, *pair.b, offset, 3000));
 }
 
-// A program that has polled, so that the thread is parked, and then only posts, again and again where the queue is
-// full, from three threads that never leave the core to anyone.
+// A program that has polled, so that the thread is parked, and then only posts, repeatedly with a full queue, from
+// three threads that never yield.
 TEST(Contexts, AProgramThatOnlyPostsGetsRoomAgain) {
   Pair pair;
   Completion completion;
@@ -200,8 +200,8 @@ TEST(Contexts, AProgramThatOnlyPostsGetsRoomAgain) {
   EXPECT_LT(monotonic_now(), end);
 }
 
-// The kernel takes no more (a neighbour whose address is not known yet): nothing is lost, nothing spins, and it goes on
-// by itself when it can.
+// The kernel takes no more (a neighbour whose address is not known yet): nothing is lost, nothing spins, and sending
+// continues by itself when it can.
 TEST(Contexts, AFullSendBufferIsWaitedFor) {
   const SecondNetwork network;
   ASSERT_TRUE(network.ready());
@@ -234,7 +234,7 @@ TEST(Contexts, AFullSendBufferIsWaitedFor) {
   EXPECT_EQ(completion.status, CompletionStatus::kSuccess);
   EXPECT_TRUE(same(a, 0, *b, 0, 200'000));
   EXPECT_EQ(a.statistics->get(Counter::kSendFailed), 0u);
-  // Nothing that the engine gave out went missing: this network loses no packet.
+  // No packet of the engine was lost: this network loses none.
   const auto all_arrived = [&] {
     return a.statistics->get(Counter::kSentPackets) == b->statistics->get(Counter::kReceivedPackets);
   };

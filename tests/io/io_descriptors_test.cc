@@ -24,7 +24,7 @@ class PassDescriptors : public testing::Test {
   static std::ptrdiff_t open_descriptors() {
     return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
   }
-  // A pipe's writing end arrives where its reading end hears what is written to it.
+  // A pipe's writing end arrives where its reading end receives its bytes.
   static void expect_same(int reading, int writing) {
     ASSERT_EQ(::write(writing, "x", 1), 1);
     char c = 0;

@@ -1,4 +1,4 @@
-// Indices of GIDs: an address has its for life. And what brdmad and its programs report to each other of them.
+// Indices of GIDs: an address keeps its index for life. And the reports of brdmad and its programs about them.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -45,7 +45,7 @@ TEST(GidTable, TheDefaultGidHasTheFirstSlotAndNoOther) {
   table.update(kDefault, std::vector{numbered(1), kDefault});
   EXPECT_THAT(first_of(table, 3), ElementsAre(kDefault, numbered(1), kHole));
   const IpAddress other_mac = numbered(99);
-  table.update(other_mac, std::vector{numbered(1), kDefault});  // what was the default is an address like another now
+  table.update(other_mac, std::vector{numbered(1), kDefault});  // the former default is an address like another now
   EXPECT_THAT(first_of(table, 3), ElementsAre(other_mac, numbered(1), kDefault));
   GidTable without_mac;
   without_mac.update(std::nullopt, std::vector{numbered(1), numbered(2)});
@@ -72,7 +72,7 @@ TEST(GidTable, GrowsByDoublingUpToWhatAnIndexHasRoomFor) {
   EXPECT_THAT(table.slots(), SizeIs(kGidSlotsMax)) << "what programs have seen stays";
 }
 
-// Any course of things, against the rule itself.
+// Any sequence of events, against the rule itself.
 TEST(GidTable, NoAddressEverMoves) {
   Random random(1, "gids");
   GidTable table;
@@ -126,7 +126,7 @@ TEST(GidTables, ATableBeginsWithAnAddressAndEndsWithTheInterface) {
   EXPECT_TRUE(tables.empty());
 }
 
-TEST(GidTables, AreToldAsJson) {
+TEST(GidTables, AreReportedAsJson) {
   GidTables tables;
   update(tables, std::vector{interface(3, {numbered(1), numbered(2), kDefault})});
   update(tables, std::vector{interface(3, {numbered(2), kDefault})});

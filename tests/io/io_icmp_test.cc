@@ -1,4 +1,4 @@
-// ICMP that anybody forges changes nothing: what has left goes on leaving, and the route keeps its MTU.
+// Forged ICMP changes nothing: packets still leave, and the route keeps its MTU.
 #include <gtest/gtest.h>
 #include <linux/rtnetlink.h>
 #include <netinet/icmp6.h>
@@ -42,7 +42,7 @@ std::uint16_t checksum(ConstBytes bytes) {
   return static_cast<std::uint16_t>(~(sum + (sum >> 16)));
 }
 
-// "Your packet from here to there was too large", or that nobody listens there.
+// "Your packet from here to there was too large", or "nobody listens there".
 std::vector<std::byte> forged4(Ports ports, std::uint8_t code) {
   std::vector<std::byte> message(8 + 28);
   message[0] = std::byte{ICMP_DEST_UNREACH};
@@ -80,7 +80,7 @@ std::vector<std::byte> forged6(Ports ports) {
   return message;
 }
 
-// Whoever is in the second network says it.
+// Sent from the second network.
 void forge(const SecondNetwork& network, bool v4, const std::vector<std::byte>& message) {
   const SecondNetwork::Visit visit{network};
   const FileDescriptor fd{
@@ -97,7 +97,7 @@ void forge(const SecondNetwork& network, bool v4, const std::vector<std::byte>& 
             static_cast<ssize_t>(message.size()));
 }
 
-// What the system would send through to the peer, by its own account of the route.
+// The route's MTU, by the system's own account.
 int route_mtu(bool v4) {
   const FileDescriptor fd{::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   sockaddr_in to4{};
@@ -116,7 +116,7 @@ int route_mtu(bool v4) {
   return mtu;
 }
 
-// Large packets, one at a time; how many were refused.
+// Large packets, one at a time; returns the number of refused ones.
 unsigned send_large(TransmitSocket& sender, bool v4, unsigned count) {
   const std::vector<std::byte> bytes(kLarge);
   const Slice slice{bytes.data(), bytes.size()};
@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, ForgedIcmp,
                                   (each.param.connected ? "Connected" : "Unconnected");
                          });
 
-// Sockets that only receive are found by ICMP as well.
+// ICMP finds sockets that only receive as well.
 TEST(ForgedIcmpTo, ReceivingSocketsLowersNoPathMtu) {
   const SecondNetwork network;
   if (!network.ready()) GTEST_SKIP() << "no second network";

@@ -1,5 +1,5 @@
-// Data that is fetched from the peer's memory by the kernel (docs/local.md), between two contexts of one process, each
-// with its thread, both ways at once.
+// Local transfer by reference: the kernel reads data from the peer's memory (docs/local.md), between two contexts of
+// one process, each with its thread, in both directions at once.
 #include <thread>
 #include <utility>
 
@@ -30,7 +30,7 @@ class FetchedData : public testing::Test {
  protected:
   FetchedData() : pair(fetching()), a(*pair.a), b(*pair.b) { agree(); }
 
-  // Until each fetches what the other writes.
+  // Until each reads the other's writes by reference.
   void agree() {
     const Instant end = monotonic_now() + kPatience;
     const std::uint64_t had_a = fetches(a), had_b = fetches(b);
@@ -60,7 +60,7 @@ void exchange(Endpoint& me, int rounds) {
   }
 }
 
-TEST_F(FetchedData, ComesBothWaysAtOnce) {
+TEST_F(FetchedData, MovesInBothDirectionsAtOnce) {
   constexpr int kRounds = 30;
   fill(a.memory, 1);
   fill(b.memory, 2);

@@ -1,4 +1,4 @@
-// Posts that wait for each other, and what of them does not fill a batch.
+// Posts that wait for each other, and their rest that does not fill a batch.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -112,7 +112,7 @@ TEST_F(Rest, TakesASmallMessageWithIt) {
   EXPECT_FALSE(posts.any_rest());
 }
 
-// Two shards, of which b receives when it is told to. Path MTU 1024: batches of 60 packets.
+// Two shards; b receives only on request. Path MTU 1024: batches of 60 packets.
 class Gathering : public testing::Test {
  protected:
   static constexpr std::uint32_t kFirst = 65536, kFirstPackets = 64, kMessage = 2048, kMessages = PostGather::kPostsMax;
@@ -128,7 +128,7 @@ class Gathering : public testing::Test {
     wait_for([&] { return a->completed == 1; });
     a->shard->progress_owner().set_thread(ProgressOwner::Thread::kParked);
     sent_ = a->lease.statistics->get(Counter::kSentDataPackets);
-    a->write(*b, kFirst);  // nothing else is on its way: it leaves
+    a->write(*b, kFirst);  // nothing else is in flight: it leaves
     for (std::uint32_t i = 1; i < kMessages; ++i) a->write(*b, kMessage);
     ASSERT_EQ(sent(), kFirstPackets);
   }
@@ -161,11 +161,11 @@ TEST_F(Gathering, ThePollThatFindsNothingLeavesTheRestForAMoment) {
   const Instant posted = monotonic_now();
   post_the_last();
   const bool found = a->poll();
-  if (monotonic_now() - posted < PostGather::kRestMax) {  // our core was not lost meanwhile
+  if (monotonic_now() - posted < PostGather::kRestMax) {  // unless our core was lost meanwhile
     EXPECT_FALSE(found);
     EXPECT_EQ(sent(), kLeft);
   }
-  // b does not receive, so nothing but time lets it go.
+  // b does not receive, so only time lets it go.
   const Instant end = monotonic_now() + 20_s;
   while (sent() == kLeft && monotonic_now() < end) (void)a->poll();
   EXPECT_GE(monotonic_now() - posted, PostGather::kRestMax);

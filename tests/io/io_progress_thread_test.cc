@@ -1,4 +1,4 @@
-// The progress thread: it takes over from programs that compute or sleep, and costs nothing while nothing happens.
+// The progress thread: it takes over from programs that compute or sleep, and costs nothing while idle.
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -16,7 +16,7 @@
 #include "private_network.h"
 
 namespace {
-// Called once, by whoever gives his core away next; not while it is changed.
+// Called once, at the next sched_yield(); not while it is changed.
 std::atomic<std::function<void()>*> meanwhile{nullptr};
 }  // namespace
 
@@ -41,8 +41,8 @@ using test::same;
 using test::SecondNetwork;
 using test::test_ip4;
 
-// Who polls in vain gives his core away now and then; a poll that comes back from that has what came meanwhile, since
-// its caller may ask next whether the peer has gone, and then asks no more.
+// A program with many empty polls yields now and then. A poll that returns from a yield has the packets of that time,
+// since its caller may next check whether the peer is gone, and then polls no more.
 TEST(Polling, WhatComesWhileTheCoreIsGivenAwayIsNotMissed) {
   Pair pair;
   ASSERT_TRUE(pair.a->post_receive(0, 64).ok());
@@ -65,8 +65,8 @@ TEST(Polling, WhatComesWhileTheCoreIsGivenAwayIsNotMissed) {
 TEST(ProgressThread, ServesReadsWhileTheProgramIsAway) {
   Pair pair;
   fill(pair.b->memory, 3);
-  // Its thread reads that when the request has come. By AF_XDP packets come through memory that the kernel writes, and
-  // a thread sanitizer doesn't see that they order anything; it sees the lock.
+  // Its thread reads that when the request has come. With AF_XDP packets come through memory that the kernel writes,
+  // and a thread sanitizer does not see that they order anything; it sees the lock.
   { const Context::Session after_filling{*pair.b->context}; }
   ASSERT_TRUE(pair.a->post(WorkOpcode::kRdmaRead, {.offset = 0, .bytes = 300'000}).ok());
   EXPECT_EQ(Pair::wait(*pair.a, pair.a->send_cq).status, CompletionStatus::kSuccess);
@@ -85,7 +85,7 @@ TEST(ProgressThread, TakesOverFromAPollingProgram) {
 }
 
 // Two programs that play ping-pong by long WRITEs: each polls until its own is complete, and then spins on its memory
-// (io/poll/stay_for_message.h). Whoever receives, all of each message is in memory once its last byte is.
+// (io/poll/stay_for_message.h). Whichever thread receives, all of each message is in memory once its last byte is.
 TEST(ProgressThread, LongRepliesArriveWholeWhoeverReceives) {
   constexpr std::uint32_t kBytes = 768 * 1024, kTurns = 100;
   EndpointOptions options;
@@ -153,7 +153,7 @@ TEST(ProgressThread, CompletionEventsWakeSleepers) {
   }
 }
 
-// Of two contexts, as if they were one queue's; what they were armed for before is forgotten.
+// Of two contexts, as if they were one queue's; earlier armings are cancelled.
 TEST(ProgressThread, QueuesOfSeveralContextsAreArmedTogether) {
   using NotifyOf = Context::NotifyOf;
   Pair pair;
@@ -202,7 +202,7 @@ bool progress_threads_sleep() {
   }
   return true;
 }
-// They are not just between two rounds: many looks in a row.
+// They are not just between two rounds: checked many times in a row.
 void wait_for_sleeping_threads() {
   const Instant end = monotonic_now() + kPatience;
   for (int looks = 0; looks < 100 && monotonic_now() < end; ++looks) {
@@ -210,7 +210,7 @@ void wait_for_sleeping_threads() {
   }
 }
 
-// The peer never looks at its socket: the retries are the sleeping side's timers alone, and nothing else wakes it
+// The peer never reads its socket: only the sleeping side's timers cause the retries, and nothing else wakes it
 // (standard mode has nothing to negotiate).
 TEST(ProgressThread, TimeoutsFireWhileTheProgramSleeps) {
   EndpointOptions options;
@@ -230,7 +230,7 @@ TEST(ProgressThread, TimeoutsFireWhileTheProgramSleeps) {
   ASSERT_TRUE(pair.a->poll(pair.a->send_cq, completion));
   EXPECT_EQ(completion.status, CompletionStatus::kRetryExceeded);
   EXPECT_GT(took, 2_ms);
-  EXPECT_LT(took, 2_s);  // a machine may be busy; the thread's next look without a timer would be never
+  EXPECT_LT(took, 2_s);  // a machine may be busy; without a timer the thread would never wake
 }
 
 unsigned threads_of_this_process() {
@@ -240,7 +240,7 @@ unsigned threads_of_this_process() {
 }
 
 TEST(ProgressThread, StartsWithTheFirstQueuePair) {
-  std::thread{[] {}}.join();  // with the first one a sanitizer's runtime starts one of its own, which stays
+  std::thread{[] {}}.join();  // with the first one a sanitizer's runtime starts a thread of its own, which stays
   const unsigned before = threads_of_this_process();
   auto leases = make_leases(1);
   auto made = ContextImpl::make({}, std::move(leases[0]), {}, nullptr);
@@ -265,9 +265,9 @@ void expect_idle_costs_nothing() {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return time.tv_sec * 1'000'000'000 + time.tv_nsec;
   };
-  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // takes charge, spins, goes to sleep
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // becomes the progress owner, spins, goes to sleep
   const auto before = cpu();
-  std::this_thread::sleep_for(std::chrono::milliseconds{200});  // what is measured is time itself
+  std::this_thread::sleep_for(std::chrono::milliseconds{200});  // time itself is under test
   EXPECT_LT(cpu() - before, 4'000'000);
 }
 
@@ -278,8 +278,7 @@ TEST(ProgressThread, IdleCostsNothing) {
   expect_idle_costs_nothing();
 }
 
-// Its AF_XDP sockets are dead then, and the thread sleeps on them all the same. Takes the network away: a process of
-// its own.
+// Its AF_XDP sockets are dead then, and the thread still sleeps on them. Takes the network away: a process of its own.
 TEST(InterfaceGone, WorkFailsAndIdleCostsNothing) {
   if (!test::over_xdp()) GTEST_SKIP() << "lo stays";
   EndpointOptions options;

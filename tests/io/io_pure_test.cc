@@ -1,4 +1,4 @@
-// What io decides without the system: credit figures, cutting batches, holding acknowledgements back.
+// io's decisions without the system: credit figures, splitting batches, holding acknowledgements back.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -44,7 +44,7 @@ TEST(ParkInterval, IsShorterAfterPacketsHadToWait) {
   }
 }
 
-// A turn of a large ping-pong: a few looks find calls, then none does, and its packets have waited.
+// A turn of a large ping-pong: a few checks find calls, then none does, and its packets have waited.
 TEST(ParkInterval, StaysShortForAProgramThatPollsForAMomentInEachTurn) {
   ParkInterval park{50_us, 700_us};
   park.alert();
@@ -148,89 +148,90 @@ TEST(AckDeferral, HoldsOnceRepliesAreSeenToFollow) {
   reply(deferral, 10, false);
   for (int i = 2; i < 100; ++i) {
     EXPECT_TRUE(deferral.hold_back(at(i * 10)));
-    EXPECT_TRUE(deferral.hold_back(at(i * 10 + 8)));  // asked again: still the same
+    EXPECT_TRUE(deferral.hold_back(at(i * 10 + 8)));  // asked again: the same result
     EXPECT_EQ(deferral.deadline(), at(i * 10 + 100));
     deferral.posted(at(i * 10 + 9));
   }
 }
-// One turn: posted, polled; then the reply comes to who receives.
-bool ping(StayForReply& linger, bool replied) {
-  linger.posted(true);
-  const bool stays = linger.stay();
+// One turn: posted, polled; then the reply comes to the receiving thread.
+bool ping(StayForReply& policy, bool replied) {
+  policy.posted(true);
+  const bool stays = policy.stay();
   if (stays) {
-    linger.stayed(replied);
+    policy.stayed(replied);
   } else if (replied) {
-    linger.thread_received();
+    policy.thread_received();
   }
   return stays;
 }
 
 TEST(StayForReply, StaysOnceRepliesAreSeenToFollow) {
-  StayForReply linger;
-  EXPECT_FALSE(ping(linger, true));
-  EXPECT_FALSE(ping(linger, true));
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(ping(linger, true));
-  // One does not end it, several in a row do: each counts as in vain, and as a post before anything came.
+  StayForReply policy;
+  EXPECT_FALSE(ping(policy, true));
+  EXPECT_FALSE(ping(policy, true));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(ping(policy, true));
+  // One does not end it, several in a row do: each counts as an empty poll, and as a post before anything came.
   int mishaps = 0;
-  while (ping(linger, false)) ++mishaps;
+  while (ping(policy, false)) ++mishaps;
   EXPECT_GE(mishaps, 2);
   EXPECT_LE(mishaps, 4);
-  EXPECT_FALSE(linger.stay());  // nothing posted since
+  EXPECT_FALSE(policy.stay());  // nothing posted since
 }
 
-TEST(StayForReply, NeverStaysForWhoOnlySends) {
-  StayForReply linger;
-  for (int i = 0; i < 20; ++i) EXPECT_FALSE(ping(linger, false));
+TEST(StayForReply, NeverStaysForAProgramThatOnlySends) {
+  StayForReply policy;
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(ping(policy, false));
   for (int i = 0; i < 20; ++i) {
-    linger.posted(false);  // RC, or what is not a WRITE
-    EXPECT_FALSE(linger.stay());
-    linger.thread_received();
+    policy.posted(false);  // RC, or not a WRITE
+    EXPECT_FALSE(policy.stay());
+    policy.thread_received();
   }
 }
 
-// One turn: posted, polled until complete; the peer's message is arriving. `thread`: it has to receive the rest.
-bool long_ping(StayForMessage& linger, bool thread) {
-  const QueuePair* const qp = reinterpret_cast<const QueuePair*>(&linger);
-  linger.posted(qp);
-  linger.called();  // a poll
-  EXPECT_EQ(linger.take_posted(), qp);
-  EXPECT_EQ(linger.take_posted(), nullptr) << "once";
-  const bool stays = linger.stay();
-  if (thread && !stays) linger.thread_received();
+// One turn: posted, polled until complete; the peer's message is arriving. `thread`: the thread has to receive the
+// rest.
+bool long_ping(StayForMessage& policy, bool thread) {
+  const QueuePair* const qp = reinterpret_cast<const QueuePair*>(&policy);
+  policy.posted(qp);
+  policy.called();  // a poll
+  EXPECT_EQ(policy.take_posted(), qp);
+  EXPECT_EQ(policy.take_posted(), nullptr) << "once";
+  const bool stays = policy.stay();
+  if (thread && !stays) policy.thread_received();
   return stays;
 }
 
 TEST(StayForMessage, StaysOnceTheThreadIsSeenToReceiveTheRest) {
-  StayForMessage linger;
-  EXPECT_FALSE(long_ping(linger, true));
-  EXPECT_FALSE(long_ping(linger, true));
+  StayForMessage policy;
+  EXPECT_FALSE(long_ping(policy, true));
+  EXPECT_FALSE(long_ping(policy, true));
   int stayed = 0;
-  for (int i = 0; i < 64; ++i) stayed += long_ping(linger, true) ? 1 : 0;
-  EXPECT_EQ(stayed, 63) << "each 64th time it is asked anew";
-  // A program that comes back by itself by now is found out then.
+  for (int i = 0; i < 64; ++i) stayed += long_ping(policy, true) ? 1 : 0;
+  EXPECT_EQ(stayed, 63) << "each 64th time it is tested again";
+  // A program that returns by itself by now is recognized then.
   stayed = 0;
-  for (int i = 0; i < 64 * 8; ++i) stayed += long_ping(linger, false) ? 1 : 0;
+  for (int i = 0; i < 64 * 8; ++i) stayed += long_ping(policy, false) ? 1 : 0;
   EXPECT_LT(stayed, 64 * 3);
-  for (int i = 0; i < 64; ++i) EXPECT_FALSE(long_ping(linger, false));
+  for (int i = 0; i < 64; ++i) EXPECT_FALSE(long_ping(policy, false));
 }
 
-TEST(StayForMessage, NeverStaysForWhoComesBackByItself) {
-  StayForMessage linger;
+TEST(StayForMessage, NeverStaysForAProgramThatReturnsByItself) {
+  StayForMessage policy;
   for (int i = 0; i < 200; ++i) {
-    EXPECT_FALSE(long_ping(linger, false));
-    linger.called();           // polls again
-    linger.thread_received();  // later: says nothing of that poll
+    EXPECT_FALSE(long_ping(policy, false));
+    policy.called();           // polls again
+    policy.thread_received();  // later: proves nothing about that poll
   }
 }
 
 TEST(StayForMessage, ForgetsQueuePairsThatMayGo) {
-  StayForMessage linger;
-  linger.posted(reinterpret_cast<const QueuePair*>(&linger));
-  linger.forget();
-  EXPECT_EQ(linger.take_posted(), nullptr);
-  linger.posted(reinterpret_cast<const QueuePair*>(&linger));
-  linger.posted(nullptr);  // a SEND
-  EXPECT_EQ(linger.take_posted(), nullptr);
+  StayForMessage policy;
+  policy.posted(reinterpret_cast<const QueuePair*>(&policy));
+  policy.forget();
+  EXPECT_EQ(policy.take_posted(), nullptr);
+  policy.posted(reinterpret_cast<const QueuePair*>(&policy));
+  policy.posted(nullptr);  // a SEND
+  EXPECT_EQ(policy.take_posted(), nullptr);
 }
 
 TEST(AckDeferral, NeverHoldsWhatIsNotReplied) {
@@ -247,7 +248,7 @@ TEST(AckDeferral, LateRepliesAreNone) {
     deferral.posted(at(i * 1000 + 100));
   }
 }
-// What a poll may rely on before it has asked what is due.
+// A poll may rely on this before it has read the deadlines.
 TEST(AckDeferral, ExpectsAReplyWhereItWouldBeginToHold) {
   AckDeferral deferral{100_us};
   for (int i = 0; i < 2; ++i) {
@@ -272,7 +273,7 @@ TEST(AckDeferral, OneMishapDoesNotStopIt) {
   deferral.posted(at(4000));                  // 3
   reply(deferral, 4001, true);
 }
-TEST(AckDeferral, HoldingInVainStopsIt) {
+TEST(AckDeferral, HoldingWithoutAReplyStopsIt) {
   AckDeferral deferral{100_us};
   reply(deferral, 0, false);
   reply(deferral, 10, false);
@@ -299,7 +300,7 @@ TEST(AckDeferral, ZeroTurnsItOff) {
   for (int i = 0; i < 100; ++i) reply(deferral, i * 10, false);
 }
 
-// A poll each `apart`, each of which ends when it began. How many of them look again.
+// A poll each `apart`, each of which ends when it began. Returns how many of them poll again.
 int looks_again(EmptyPolls& polls, Instant& now, int count, Duration apart) {
   int again = 0;
   for (int i = 0; i < count; ++i) {
@@ -318,7 +319,7 @@ TEST(EmptyPolls, LookAgainWhereTheProgramDoesLittleElse) {
   EXPECT_EQ(looks_again(polls, now, 10, 200_ns), 10);
 }
 
-// What lies between is the peer's time and the program's, and nothing that would be kept waiting.
+// The time in between is the peer's and the program's, and nothing is kept waiting.
 TEST(EmptyPolls, LookAgainFromTheFirstOneAfterAPost) {
   EmptyPolls polls;
   Instant now = Instant{} + 1_s;
@@ -332,7 +333,7 @@ TEST(EmptyPolls, LookAgainFromTheFirstOneAfterAPost) {
   }
 }
 
-// It may have been told to poll until there is nothing, and go on then.
+// It may have to poll until there is nothing, and continue then.
 TEST(EmptyPolls, ReturnAtOnceBehindCompletions) {
   EmptyPolls polls;
   Instant now = Instant{} + 1_s;
@@ -344,7 +345,7 @@ TEST(EmptyPolls, ReturnAtOnceBehindCompletions) {
   EXPECT_EQ(looks_again(polls, now, 3, 200_ns), 3) << "it only receives";
 }
 
-// How many of the next `polls` vain polls give the core away.
+// How many of the next `polls` empty polls yield.
 int yields_of(ProgressOwner& progress_owner, int polls) {
   int yields = 0;
   for (int i = 0; i < polls; ++i) {
@@ -354,7 +355,7 @@ int yields_of(ProgressOwner& progress_owner, int polls) {
   return yields;
 }
 
-TEST(ProgressOwner, WhoPollsInVainForLongGivesItsCoreAwayNowAndThen) {
+TEST(ProgressOwner, ManyEmptyPollsYieldNowAndThen) {
   ProgressOwner progress_owner;
   EXPECT_EQ(yields_of(progress_owner, 255), 0);
   EXPECT_EQ(yields_of(progress_owner, 16), 1);
@@ -364,7 +365,7 @@ TEST(ProgressOwner, WhoPollsInVainForLongGivesItsCoreAwayNowAndThen) {
   EXPECT_EQ(yields_of(progress_owner, 255), 0);
 }
 
-TEST(ProgressOwner, WhoLooksSeveralTimesAPollGivesItsCoreAwayAfterAsManyLooks) {
+TEST(ProgressOwner, RepeatedLooksInAPollCountTowardsAYield) {
   ProgressOwner progress_owner;
   int yields = 0;
   for (int looks = 0; looks < 256 + 16 * 10; looks += 10) {
@@ -374,8 +375,8 @@ TEST(ProgressOwner, WhoLooksSeveralTimesAPollGivesItsCoreAwayAfterAsManyLooks) {
   EXPECT_EQ(yields, 11);
 }
 
-// It would find nothing if the thread did not receive for it: the thread must see that it need not.
-TEST(ProgressOwner, WhoPollsAndAlwaysFindsSomethingStandsInALoop) {
+// It would find nothing if the thread did not receive for it: the thread must see that it is not needed.
+TEST(ProgressOwner, PollsThatAlwaysFindWorkArePollingInALoop) {
   constexpr int kPolls = 8;
   ProgressOwner progress_owner;
   for (int i = 0; i < kPolls; ++i) progress_owner.polled_well(true);
@@ -386,8 +387,8 @@ TEST(ProgressOwner, WhoPollsAndAlwaysFindsSomethingStandsInALoop) {
   EXPECT_FALSE(progress_owner.application_spins());
 }
 
-// Of two looks of the thread: was the program there?
-TEST(ProgressOwner, WhoIsInACallOrBeganOrEndedOneIsThere) {
+// Between two checks of the thread: was the program there?
+TEST(ProgressOwner, AProgramInACallOrAroundOneIsPresent) {
   ProgressOwner progress_owner;
   std::uint64_t seen = progress_owner.calls();
   EXPECT_FALSE(progress_owner.called_since(seen));
@@ -397,7 +398,7 @@ TEST(ProgressOwner, WhoIsInACallOrBeganOrEndedOneIsThere) {
   EXPECT_TRUE(progress_owner.called_since(seen)) << "lasts";
   progress_owner.called();
   seen = progress_owner.calls();
-  EXPECT_TRUE(progress_owner.called_since(seen)) << "told twice, still one";
+  EXPECT_TRUE(progress_owner.called_since(seen)) << "reported twice, still one";
   progress_owner.left();
   EXPECT_TRUE(progress_owner.called_since(seen)) << "ended";
   seen = progress_owner.calls();

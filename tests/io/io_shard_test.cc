@@ -1,5 +1,4 @@
-// A shard driven by hand: what it does is decided by what it is told of its program and its thread, and the other way
-// round.
+// A shard driven by hand: its actions depend on notifications from its program and its thread, and the reverse.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -90,8 +89,8 @@ TEST_F(HoldingBack, NotWhereABlockedThreadWouldHaveToBeWokenForIt) {
   EXPECT_EQ(b->acks(), before + 1);
 }
 
-// A poll that has its completion, and nothing else to do than to hold the acknowledgement back, ends with that: the
-// engine has not even been asked for its deadlines. Whatever the program does next, the acknowledgement leaves.
+// A poll that has its completion, and only the acknowledgement to hold back, ends with that: it does not even read the
+// engine's deadlines. Whatever the program does next, the acknowledgement leaves.
 class LeavingForTheReply : public HoldingBack {
  protected:
   LeavingForTheReply() {
@@ -147,7 +146,7 @@ std::uint64_t looks_of_thread() {
   return 0;
 }
 
-// A call that posts 256 KiB takes longer than the thread's shortest look. A thread that took its program for absent
+// A call that posts 256 KiB takes longer than the thread's shortest interval. A thread that took its program for absent
 // would wait for the lock, which makes each of the two sleep and wake in turn from then on.
 TEST(ParkedThread, LeavesAProgramAloneThatIsInACall) {
   constexpr int kLooks = 10, kTries = 20;
@@ -178,7 +177,7 @@ TEST(ParkedThread, LeavesAProgramAloneThatIsInACall) {
   EXPECT_TRUE(left_alone);
 }
 
-// The program is woken by its packets, of which there are none here.
+// Packets wake the program; there are none here.
 class StandingBy : public testing::Test {
  protected:
   StandingBy() : side{std::move(test::make_leases(1)[0])}, thread{*side.shard, {}} { EXPECT_TRUE(thread.start()); }
@@ -188,7 +187,7 @@ class StandingBy : public testing::Test {
     side.shard->attend(false);
     side.shard->progress_owner().left();
   }
-  // A thread that sleeps on the sockets learns of it by a packet, or as here.
+  // A thread that sleeps on the sockets is notified by a packet, or as here.
   void attend_until(ProgressOwner::Thread state) {
     ProgressOwner& progress_owner = side.shard->progress_owner();
     const Instant end = monotonic_now() + kPatience;
@@ -212,18 +211,18 @@ class StandingBy : public testing::Test {
   ProgressThread thread;
 };
 
-TEST_F(StandingBy, EndsWhereHelpIsAskedForAndBeginsAgain) {
+TEST_F(StandingBy, EndsOnARequestForHelpAndBeginsAgain) {
   for (int round = 0; round < 3; ++round) {
     attend_until(ProgressOwner::Thread::kStandingBy);
     ask_for_help();
     wait_for(ProgressOwner::Thread::kBlocked);
-    ask_for_help();  // asked of a thread that is in charge
+    ask_for_help();  // asked of a thread that is the progress owner
     ask_for_help();
   }
   attend_until(ProgressOwner::Thread::kStandingBy);
 }
 
-// What the socket has, without a look at it.
+// Packets in the socket, counted from outside.
 std::size_t packets_in(int fd) {
   std::array<std::byte, 2048> bytes;
   std::size_t count = 0;
@@ -240,8 +239,8 @@ void connect(Side& a, Side& b) {
   ASSERT_TRUE(a.agreed() && b.agreed());
 }
 
-// A packet wakes the thread just before a deadline, and the application takes it: the deadline must not be forgotten
-// over that. The peer is silent, so the next packet to it is what the deadline is for.
+// A packet wakes the thread just before a deadline, and the application takes it: the deadline must not be lost. The
+// peer is silent, so the next packet to it shows the deadline.
 TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) {
   constexpr int kRounds = 16;
   auto leases = test::make_leases(2);
@@ -255,7 +254,7 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
     progress_owner.left();
     return a.shard->next_deadline();
   };
-  std::array<std::uint8_t, 16> to_a{};  // of BTH the queue pair's number says whose it is; there is none of that
+  std::array<std::uint8_t, 16> to_a{};  // BTH's queue pair number selects the owner; there is no such queue pair
   to_a[7] = static_cast<std::uint8_t>(a.lease.slot);
   sockaddr_in port{};
   port.sin_family = AF_INET;
@@ -280,7 +279,7 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
     ASSERT_TRUE(deadline.has_value());
     (void)packets_in(at_b);
     const Instant due = std::max(*deadline, monotonic_now() + 200_us);
-    // How long the thread takes to wake is the machine's; it waits for the application for 50 us then.
+    // The wakeup time of the thread is the machine's; it waits for the application for 50 us then.
     while (monotonic_now() < due - 60_us - 10_us * round) continue;
     ASSERT_EQ(::sendto(stranger, to_a.data(), to_a.size(), 0, reinterpret_cast<const sockaddr*>(&port), sizeof port),
               16);
@@ -292,8 +291,8 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
   ::close(stranger);
 }
 
-// A program that sleeps, and replies: once that has been seen its acknowledgement is in the reply. Where it goes to
-// sleep without one the acknowledgement leaves then.
+// A program that sleeps, and replies: once that has been observed its acknowledgement is piggybacked on the reply. If
+// it goes to sleep without one the acknowledgement leaves then.
 TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
   auto leases = test::make_leases(2);
   Side a{std::move(leases[0])}, b{std::move(leases[1])};
@@ -312,7 +311,7 @@ TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
     pollfd socket{side.shard->receive_fds()[0], POLLIN, 0};
     return ::poll(&socket, 1, 0) == 1;
   };
-  // A request, which `b` takes; then what it does. Whether the acknowledgement had left by itself before.
+  // A request, which `b` takes; then its action. Returns whether the acknowledgement had left by itself before.
   const auto turn = [&](const auto& then) {
     for (; progress_owner.thread() != ProgressOwner::Thread::kStandingBy && monotonic_now() < end;
          progress_owner.wake())
@@ -331,7 +330,7 @@ TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
     (void)b.poll();  // the one before
     b.write(a, std::byte{2});
   };
-  // A host that has no core for a moment may take the time away that one waits.
+  // A host without a core for a moment may use up the waiting time.
   int with_the_reply = 0, at_the_end = 0;
   for (int i = 0; i < 40; ++i) with_the_reply += turn(reply) ? 0 : 1;
   for (int i = 0; i < 10; ++i) {
@@ -342,8 +341,8 @@ TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
   EXPECT_GE(at_the_end, 5);
 }
 
-// A program that its packets wake takes each of them, and is counted for it; where it does not come, the thread takes
-// what waits, once.
+// A program that its packets wake takes each of them, and is counted for it; if it does not come, the thread takes all
+// waiting ones, once.
 TEST(StandingByForAPeer, CountsWhoTookTheMessages) {
   auto leases = test::make_leases(2);
   Side a{std::move(leases[0])}, b{std::move(leases[1])};
@@ -386,7 +385,7 @@ TEST(SocketOverflow, IsCountedByTheShard) {
   const int bytes = 10'000;
   ASSERT_EQ(::setsockopt(side.shard->receive_fds()[0], SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
   TransmitSocket sender = TransmitSocket::open({}).value();
-  std::array<std::byte, 1044> packet{};  // of BTH the queue pair's number says whose it is; there is none of that
+  std::array<std::byte, 1044> packet{};  // BTH's queue pair number selects the owner; there is no such queue pair
   packet[7] = static_cast<std::byte>(side.lease.slot);
   const Slice slice{packet.data(), packet.size()};
   Transmit batch;
@@ -404,14 +403,14 @@ TEST(SocketOverflow, IsCountedByTheShard) {
     for (int i = 0; i < 100; ++i) (void)side.poll();
   };
   take();
-  ASSERT_EQ(sender.send(batch).refused, 0u);  // the kernel says with this one what it had no room for
+  ASSERT_EQ(sender.send(batch).refused, 0u);  // with this one the kernel reports its drops
   take();
   EXPECT_GT(count(Counter::kSocketOverflow), 0u);
   EXPECT_EQ(count(Counter::kSocketOverflow) + count(Counter::kReceivedPackets), kSent + 1u);
 }
 
-// Over IPv6 the system says with the next send that the last one found no listener; that one has not left then, and
-// leaves at once. `b` receives on a port of its own, which nobody else listens on.
+// Over IPv6 the next send reports that the last packet found no listener; that send has not left then, and is repeated
+// at once. `b` receives on a port of its own, which nobody else listens on.
 TEST(Unreachable, IsCountedForEachSendThatSaysSo) {
   const int listener = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ASSERT_GE(listener, 0);
@@ -428,7 +427,7 @@ TEST(Unreachable, IsCountedForEachSendThatSaysSo) {
   b.connect(a, kLoopback6);
   const Instant end = monotonic_now() + kPatience;
   while ((!a.agreed() || !b.agreed()) && monotonic_now() < end) EXPECT_FALSE(a.poll() || b.poll());
-  for (unsigned i = 1; i <= 40; ++i) {  // as many as make a's socket a connected one
+  for (unsigned i = 1; i <= 40; ++i) {  // as many as it takes to make a's socket a connected one
     a.write(b, std::byte{1});
     while (a.completed < i && monotonic_now() < end) (void)b.poll(), (void)a.poll();
   }
@@ -447,9 +446,9 @@ TEST_F(StandingBy, CostsNothingWhileNothingHappens) {
   attend_until(ProgressOwner::Thread::kStandingBy);
   const Instant end = monotonic_now() + kPatience;
   std::uint64_t looks = 0, before = 1;
-  while (looks != before && monotonic_now() < end) {  // it has looked a few times that all is quiet
+  while (looks != before && monotonic_now() < end) {  // it has found several times that all is idle
     before = looks_of_thread();
-    std::this_thread::sleep_for(std::chrono::milliseconds{50});  // what is measured is time itself
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});  // time itself is under test
     looks = looks_of_thread();
   }
   EXPECT_EQ(looks, before);

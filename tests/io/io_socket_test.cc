@@ -65,8 +65,8 @@ struct Packet {
   std::vector<std::byte> bytes;
 };
 
-// What has arrived, message by message and cut into packets; waits until it is as much as that. The kernel hands a
-// packet over within the call that sends it, unless it has much to do: then a thread of its own does it later.
+// Arrived data, message by message and split into packets; waits for at least so much. The kernel hands a packet over
+// within the call that sends it, unless it is busy: then a thread of its own does it later.
 std::vector<Packet> receive_all(ReceiveSocket& socket, std::size_t at_least, unsigned* messages = nullptr) {
   std::vector<Packet> packets;
   ReceivedMessage message;
@@ -109,9 +109,9 @@ TEST(Sockets, ABatchArrivesAsOneMessage) {
   EXPECT_EQ(messages, 1u);
 }
 
-// The kernel begins to stamp arrivals some time after the first socket has asked for it (it changes its own code, in a
-// work item); what came before is stamped when it is read, and seems not to have waited at all.
-TEST(Sockets, AMessageSaysWhenItArrived) {
+// The kernel begins to stamp arrivals some time after the first socket has requested it (it changes its own code, in a
+// work item). Earlier packets are stamped when they are read, and seem not to have waited at all.
+TEST(Sockets, AMessageCarriesItsArrivalTime) {
   auto leases = make_leases(1);
   ReceiveSocket receiver{leases[0].socket_fd, true};
   TransmitSocket sender = open_or_die();
@@ -265,8 +265,8 @@ TEST(Sockets, LinkLocalAddressesUseTheDevicesInterface) {
   EXPECT_EQ(packets[0].about.destination, there);
 }
 
-// Packets to a neighbour whose link-layer address is not known yet wait in the kernel at the sending socket's cost: so
-// its buffer runs full. When the address is known they leave, and what was refused with EAGAIN can follow.
+// Packets to a neighbour whose link-layer address is not known yet wait in the kernel on the sending socket's account:
+// so its buffer runs full. When the address is known they leave, and packets refused with EAGAIN can follow.
 void expect_resumes_after_full_buffer(bool gso, bool connected = false) {
   const SecondNetwork network;
   ASSERT_TRUE(network.ready());
@@ -311,7 +311,7 @@ TEST(Sockets, FullSendBufferBlocksAndResumes) { expect_resumes_after_full_buffer
 TEST(Sockets, FullSendBufferBlocksAndResumesWithoutGso) { expect_resumes_after_full_buffer(false); }
 TEST(Sockets, FullSendBufferOfAConnectedSocketBlocksAndResumes) { expect_resumes_after_full_buffer(true, true); }
 
-// The promise behind the credit: as many packets and bytes as receive_budget() states, singly and unread, all fit.
+// The promise behind the credit: as many packets and bytes as receive_budget() states fit, singly and unread.
 TEST(Sockets, StatedCreditFitsTheBuffer) {
   for (const std::uint16_t size : std::array<std::uint16_t, 5>{60, 300, 1044, 2068, 4116}) {
     auto leases = make_leases(1);
@@ -341,13 +341,13 @@ TEST(Sockets, OverflowIsCounted) {
   for (std::size_t i = 0; i < kSent; ++i) ASSERT_EQ(sender.send(batch.transmit).refused, 0u);
   const std::size_t first = receive_all(receiver, 1).size();
   EXPECT_LT(first, kSent);
-  ASSERT_EQ(sender.send(batch.transmit).refused, 0u);  // carries the news
+  ASSERT_EQ(sender.send(batch.transmit).refused, 0u);  // reports the error
   EXPECT_EQ(receive_all(receiver, 1).size(), 1u);
   EXPECT_EQ(receiver.take_overflow(), kSent - first);
   EXPECT_EQ(receiver.take_overflow(), 0u);
 }
 
-// The peers sent to most have a connected socket of their own: the same packets, from the same port.
+// The most used peers have a connected socket of their own: the same packets, from the same port.
 TEST(Sockets, PeersSentToMostAreConnected) {
   for (const bool v4 : {true, false}) {
     const IpAddress loopback = v4 ? kLoopback4 : kLoopback6;
@@ -368,13 +368,13 @@ TEST(Sockets, PeersSentToMostAreConnected) {
       EXPECT_EQ(packets[0].about.destination, loopback);
       EXPECT_EQ(packets[0].about.traffic_class, 0x28);
     }
-    // Nobody else has the port; and nothing gets into the connected socket either.
+    // Nobody else has the port; and no packet gets into the connected socket either.
     TransmitSocket other = open_or_die();
     EXPECT_NE(other.port(), sender.port());
   }
 }
 
-// Their ICRC covers the identification, which a connected socket counts up.
+// Their ICRC covers the identification, which a connected socket increments.
 TEST(Sockets, StandardPacketsGoByTheUnconnectedSocket) {
   auto leases = make_leases(1);
   ReceiveSocket receiver{leases[0].socket_fd, true};
@@ -393,7 +393,7 @@ TEST(Sockets, MorePeersThanPlacesGiveWay) {
     for (unsigned i = 0; i < PeerSockets::kBatchesToConnect; ++i) EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
     EXPECT_EQ(sender.connected(), std::min<std::size_t>(peer, PeerSockets::kPeersMax));
   }
-  // In turn, none often enough in a row: they leave all the same, by the unconnected one.
+  // In turn, none often enough in a row: they still leave, by the unconnected one.
   for (unsigned i = 0; i < 4 * PeerSockets::kBatchesToConnect; ++i) {
     Batch batch{kLoopback4, IpAddress::v4(127, 0, 2, static_cast<std::uint8_t>(1 + i % 2)), 100, 1};
     EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
@@ -402,7 +402,7 @@ TEST(Sockets, MorePeersThanPlacesGiveWay) {
 }
 
 // Over IPv6 a port unreachable comes back as the error of the next send on a connected socket, which then has not sent.
-TEST(Sockets, APeerThatDoesNotListenIsToldAndNothingIsLost) {
+TEST(Sockets, APeerWithoutAListenerIsReportedAndNothingIsLost) {
   const int listener = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ASSERT_GE(listener, 0);
   sockaddr_in6 address{};

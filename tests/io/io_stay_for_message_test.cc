@@ -1,4 +1,4 @@
-// For how long a poll stays while the peer's message arrives: the limits, where it does not get whole.
+// How long a poll stays while the peer's message arrives: the limits, if it does not become whole.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -13,9 +13,9 @@
 namespace brdma::io {
 namespace {
 
-// a and b write to each other in turn: b a token, a what takes many windows, since the socket's share is small. So b's
-// write completes while most of a's is still to come, and how fast that comes is how often a polls. The first polls do
-// not stay, nor those whose completion came before the first of a's packets.
+// a and b write to each other in turn: b a token, a many windows, since the socket's share is small. So b's write
+// completes while most of a's is still to come, and a's polling sets how fast that comes. The first polls do not stay,
+// nor those whose completion came before the first of a's packets.
 class Staying : public testing::Test {
  protected:
   static constexpr std::uint32_t kLong = 8 << 20;
@@ -28,7 +28,7 @@ class Staying : public testing::Test {
     a->connect(*b);
     b->connect(*a);
   }
-  // A turn of each, until b's message has arrived and a's is on its way.
+  // A turn of each, until b's message has arrived and a's is in flight.
   void take_turns() {
     token_ = static_cast<std::byte>(std::to_integer<unsigned>(token_) + 1);
     b->write(*a, token_);
@@ -36,7 +36,7 @@ class Staying : public testing::Test {
     a->memory[kLong - 1] = token_;
     a->write(*b, kLong);
   }
-  // How long b's poll took that had its completion.
+  // Duration of b's poll with its completion.
   Duration poll_of_b() {
     const unsigned completed = b->completed;
     Duration took{};
@@ -75,14 +75,14 @@ TEST_F(Staying, EndsWhereNothingMoreComes) {
   while (!stayed && monotonic_now() < end) {
     take_turns();
     const Duration took = poll_of_b();
-    stayed = took >= StayForMessage::kSilenceMax && took < StayForMessage::kStayMax;  // longer: we were off our core
+    stayed = took >= StayForMessage::kSilenceMax && took < StayForMessage::kStayMax;  // longer: the core was lost
     finish();
   }
   EXPECT_TRUE(stayed);
 }
 
 TEST_F(Staying, EndsWhereItTakesTooLong) {
-  // Some 40 windows. Where a is kept from its core the poll ends by the silence.
+  // Some 40 windows. If a is kept from its core the poll ends by the silence.
   const auto slowly = [this](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       (void)a->poll();

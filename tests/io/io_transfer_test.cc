@@ -1,5 +1,5 @@
-// Large transfers over real sockets that lose packets: a receiver that asked hears of each WRITE when it is whole, and
-// packets that come before the start of their operation wait in the escape channel. tests spec 4: receiver
+// Large transfers over real sockets that lose packets: a subscribed receiver gets an event for each WRITE when it is
+// whole, and packets that come before the start of their operation wait in the escape channel. tests spec 4: receiver
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ using test::test_ip4;
 
 constexpr std::uint32_t kTransfer = 512 * 1024;
 
-// Notes the arrivals of WRITEs, and whether all of their bytes were in memory then.
+// Records the arrivals of WRITEs, and whether all of their bytes were in memory then.
 class Watcher : public NotificationHandler {
  public:
   void completion_event(void*) override {}
@@ -52,7 +52,7 @@ class Watcher : public NotificationHandler {
   std::vector<Seen> arrivals_;
 };
 
-// The socket loses one of 20 datagrams, whatever is in it.
+// The socket loses one of 20 datagrams at random.
 void lose_some(int fd) {
   constexpr std::uint32_t kLost = 0xFFFF'FFFF / 20;
   std::array<sock_filter, 4> program{
@@ -63,7 +63,7 @@ void lose_some(int fd) {
   ASSERT_EQ(::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter), 0);
 }
 
-TEST(Transfers, WhoWatchesARegionHearsOfWritesOverALossyLink) {
+TEST(Transfers, AWatchedRegionGetsEventsOfWritesOverALossyLink) {
   EndpointOptions options;
   options.memory_bytes = kTransfer;
   options.mtu = PathMtu::k1024;
@@ -82,7 +82,7 @@ TEST(Transfers, WhoWatchesARegionHearsOfWritesOverALossyLink) {
   int user = 0;
   ASSERT_TRUE(b.context->watch_writes(b.region, &user).ok());
 
-  // Escaping takes the loss of just an operation's first packet: some dozen in each transfer.
+  // An escape needs the loss of an operation's first packet: some dozen in each transfer.
   constexpr std::size_t kTransfers = 20;
   for (std::size_t i = 0; i < kTransfers; ++i) {
     fill(a.memory, static_cast<std::uint32_t>(i));
@@ -93,10 +93,10 @@ TEST(Transfers, WhoWatchesARegionHearsOfWritesOverALossyLink) {
     ASSERT_EQ(seen.size(), i + 1) << "one for each WRITE";
     EXPECT_EQ(seen[i].arrival.user, &user);
     EXPECT_EQ(seen[i].arrival.length, kTransfer);
-    EXPECT_EQ(seen[i].last_byte, static_cast<std::byte>(i + 1)) << "told before it was whole";
+    EXPECT_EQ(seen[i].last_byte, static_cast<std::byte>(i + 1)) << "reported before it was whole";
     ASSERT_TRUE(same(a, 0, b, 0, kTransfer));
-    // Its thread writes there again when the next packets have come. That those order anything a thread sanitizer
-    // doesn't see, and takes a minute and a half to pass over the places where it looks like a race; it sees the lock.
+    // Its thread writes there again when the next packets have come. A thread sanitizer does not see that those order
+    // anything, and takes a minute and a half to skip apparent races; it sees the lock.
     { const Context::Session after_looking{*b.context}; }
   }
   EXPECT_GT(a.statistics->get(Counter::kRetransmittedFfm), 0u) << Pair::nonzero(*a.statistics);

@@ -9,8 +9,8 @@
 #include "test_lease.h"
 #include "test_network.h"
 
-// RDMA is one side writing the other's memory behind its back. The tests look at registered memory after a completion
-// on the other side, which ThreadSanitizer cannot know to be an order; everything else it may judge.
+// In RDMA one side writes the other's memory directly. The tests read registered memory after a completion on the other
+// side, an order that ThreadSanitizer cannot know; it checks everything else.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions();
 const char* __tsan_default_suppressions() {
   return "race:same\n"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 
-// Not by UDP, to which all falls back without a word.
+// Not by UDP, the silent fallback.
 bool came_and_left_by_xdp() {
   using brdma::test::count_of_all;
   const std::uint64_t came = count_of_all(brdma::Counter::kReceivedPackets);

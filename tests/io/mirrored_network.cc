@@ -26,7 +26,7 @@ namespace {
 using P = daemon::BpfProgram;
 
 constexpr unsigned kQueues = 8, kSlots = 256;
-// In the map, behind the slots: how many of 2^32 packets are lost, and how many came of two kinds.
+// In the map, behind the slots: the loss as a part of 2^32, and counts of packets of two kinds.
 constexpr unsigned kLossKey = kSlots, kXdpKey = kSlots + 1, kUdpKey = kSlots + 2, kKeys = kSlots + 3;
 constexpr int kDrop = 2;  // TC_ACT_SHOT
 // Of a packet from UDP's destination port to the end of BTH's destination QP number, whose last byte is the slot.
@@ -43,7 +43,7 @@ std::uint32_t read_map(std::uint32_t key) {
 }
 void set_map(std::uint32_t key, std::uint32_t value) { (void)bpf_map_update_elem(queues_map, &key, &value, BPF_ANY); }
 
-// r0 points to the value of the key in r5; or it goes on at `none`.
+// r0 points to the value of the key in r5; or jumps to `none`.
 void look_up(P& p, P::Label none) {
   p.store_word(P::r10, kKey, P::r5);
   p.load_map(P::r1, queues_map);
@@ -53,7 +53,7 @@ void look_up(P& p, P::Label none) {
   p.jump_if_equal(P::r0, 0, none);
 }
 
-// Bytes at the offset in r2 to the stack; or it goes on at `none`.
+// Bytes at the offset in r2 to the stack; or jumps to `none`.
 void load_packet(P& p, int bytes, P::Label none) {
   p.move(P::r1, P::r6);
   p.move(P::r3, P::r10);
@@ -63,7 +63,7 @@ void load_packet(P& p, int bytes, P::Label none) {
   p.jump_if_not(P::r0, 0, none);
 }
 
-// A RoCE packet of IPv4, by what it left.
+// Counts a RoCE packet of IPv4 by its sending path.
 void count(P& p, P::Label drop, P::Label done) {
   const P::Label known = p.new_label();
   p.load(P::Size::kHalf, P::r5, P::r10, kPart);
@@ -81,7 +81,7 @@ void count(P& p, P::Label drop, P::Label done) {
   p.store_word(P::r0, 0, P::r5);
 }
 
-// What is to be for all (who is there, where routers are) does not come back: the system would take it for others'.
+// Packets for all hosts (neighbour and router discovery) do not come back: the system would take them for others'.
 std::vector<bpf_insn> mirror_program(std::uint32_t ifindex) {
   P p;
   const P::Label drop = p.new_label(), ipv6 = p.new_label(), to_slot = p.new_label(), back = p.new_label();
@@ -98,7 +98,7 @@ std::vector<bpf_insn> mirror_program(std::uint32_t ifindex) {
   p.call(BPF_FUNC_get_prandom_u32);
   p.jump_if_above(P::r7, P::r0, drop);
 
-  p.set(P::r7, 1);  // queue 0, for what is no RoCE packet
+  p.set(P::r7, 1);  // queue 0, for packets that are not RoCE
   p.load(P::Size::kWord, P::r5, P::r6, offsetof(__sk_buff, protocol));
   p.jump_if_not(P::r5, htons(0x0800), ipv6);
   p.set(P::r2, kPortAtV4);
@@ -183,7 +183,7 @@ bool make_network() {
                             " netns /proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(home) +
                             "\nlink set mirror addrgenmode none\nlink set mirror up\n") &&
               attach_mirror(if_nametoindex("mirror"));
-  if (setns(home, CLONE_NEWNET) != 0) std::abort();  // nothing after this would mean what it says
+  if (setns(home, CLONE_NEWNET) != 0) std::abort();  // nothing after this would be valid
   close(home);
   // `there` stays open: the other end lives as long as the process.
   return done && there >= 0 && batch("", "link set mirrored addrgenmode none\n") && make_routes() &&

@@ -48,8 +48,8 @@ bool enter_private_network() {
   return loopback_up();
 }
 
-// The system puts a new link into use from a work queue, which a busy machine gets to late. It does so under the lock
-// that any change of a link takes, so after one more change it is done.
+// The system activates a new link in a work queue, which a busy machine runs late. It does so under the lock of link
+// changes, so after one more change it is done.
 bool wait_until_running(const char* name) {
   constexpr int kTriesMax = 10'000'000;
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -72,8 +72,8 @@ SecondNetwork::SecondNetwork(unsigned mtu) : home_(open_own_network()) {
   const std::string there = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(there_);
   const std::string size = " mtu " + std::to_string(mtu);
   bool done = loopback_up();
-  if (setns(home_, CLONE_NEWNET) != 0) std::abort();  // nothing after this would mean what it says
-  // `nodad`: an address is usable at once. Duplicate detection would make the first second a matter of luck.
+  if (setns(home_, CLONE_NEWNET) != 0) std::abort();  // nothing after this would be valid
+  // `nodad`: an address is usable at once. Duplicate detection would make the first second random.
   done = done &&
          ip("link add left address 02:00:00:00:09:01" + size + " type veth peer name right address 02:00:00:00:09:02" +
             size) &&

@@ -1,5 +1,5 @@
-// tests/io/private_network.h - the network namespaces that these tests run in: their port 4791 is nobody else's.
-// As root a network namespace; else a user namespace with one inside, where we are root of no more than that network.
+// tests/io/private_network.h - the network namespaces of these tests: their port 4791 is free. As root a network
+// namespace; else a user namespace with one inside, where this process is root of that network only.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace brdma::test {
 
 // Moves the process (before it has threads) into a network namespace of its own with loopback up. False: the system
-// does not let us (user namespaces forbidden).
+// refuses (user namespaces forbidden).
 bool enter_private_network();
 
 // A second namespace, joined to the first by a veth pair: 10.9.0.1/24 and fd09::1/64 here on `left`, 10.9.0.2/24 and
@@ -20,7 +20,7 @@ class SecondNetwork {
   SecondNetwork& operator=(const SecondNetwork&) = delete;
   [[nodiscard]] bool ready() const { return ready_; }
 
-  // What this thread makes in the object's life time (sockets) lies in the second namespace.
+  // Sockets that this thread makes in the object's life time lie in the second namespace.
   class Visit {
    public:
     explicit Visit(const SecondNetwork& network);
@@ -37,7 +37,7 @@ class SecondNetwork {
   bool ready_ = false;
 };
 
-// Until a link that was set up is in use by the system, which throws away what is sent before. False: it never is.
+// Waits until the system uses a link that was set up; it drops earlier packets. False: it never does.
 [[nodiscard]] bool wait_until_running(const char* name);
 
 // Runs an `ip` command line in the calling thread's namespace; true: exit code 0.

@@ -30,8 +30,8 @@ struct Side {
     config.slot_bits = lease.slot_bits;
     config.source_ports = {transmit_sockets[0].port()};
     config.segments_max = kSegmentsMax;
-    config.recovery.congestion.control = CongestionControl::kNone;  // how much leaves is for the tests to say
-    config.recovery.ack_hold_max = 20_s;  // whatever is held back in here is not let go by a busy machine
+    config.recovery.congestion.control = CongestionControl::kNone;  // the tests decide how much leaves
+    config.recovery.ack_hold_max = 20_s;  // a busy machine does not release held acknowledgements
     shard = std::make_unique<Shard>(config, std::move(intake), std::move(transmit_sockets), *lease.statistics, nullptr);
     Engine& engine = shard->engine();
     ProtectionDomain* pd = engine.alloc_pd();

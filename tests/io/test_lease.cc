@@ -39,7 +39,7 @@ Result<io::XdpSockets, ContextError> make_xdp(const io::Lease& lease, const io::
   wish.receive_chunks = want.receive_chunks;
   wish.transmit_chunks = want.transmit_chunks;
   auto granted = grant_xdp_there(wish);
-  // The kernel frees a queue some time after its socket was closed, and tells nobody.
+  // The kernel frees a queue some time after its socket was closed, without notification.
   for (int left = 20'000; !granted && granted.reason().error == EBUSY && left > 0; --left) {
     poll(nullptr, 0, 1);
     granted = grant_xdp_there(wish);
@@ -87,7 +87,7 @@ std::vector<io::Lease> make_leases(unsigned count, bool dual_stack) {
     leases[i].socket_fd = open_member(dual_stack);
     leases[i].dual_stack = dual_stack;
     leases[i].slot = kFirstSlot + i;
-    if (over_xdp()) leases[i].slot_bits = io::kSlotBits;  // as the XDP program has it
+    if (over_xdp()) leases[i].slot_bits = io::kSlotBits;  // as in the XDP program
     leases[i].statistics = all_statistics.emplace_back(std::make_unique<Statistics>()).get();
   }
   // There are few: index in the group = low byte of the destination QPN (byte 7 of BTH) less the first slot.

@@ -16,11 +16,11 @@ inline constexpr std::uint32_t kFirstSlot = 2;
 // statistics live as long as the process. `dual_stack` false: IPv4 only.
 std::vector<io::Lease> make_leases(unsigned count, bool dual_stack = true);
 
-// What all of them have counted by now.
+// The sum of their counters.
 [[nodiscard]] std::uint64_t count_of_all(Counter counter);
 
-// Options of a context on such a lease: with AF_XDP both ways, made here and not by brdmad, where the tests are over it
-// (test_network.h).
+// Options of a context on such a lease: with AF_XDP in both directions, made here and not by brdmad, if the tests run
+// over it (test_network.h).
 [[nodiscard]] io::ContextImpl::Options usual_context_options();
 
 }  // namespace brdma::test

@@ -1,6 +1,5 @@
-// tests/io/test_network.h - the interface that the tests of contexts and verbs send on, with its addresses: lo; or,
-// where BRDMA_TEST_XDP=mirror, one whose packets come back (mirrored_network.h), and contexts have both their ways by
-// AF_XDP.
+// tests/io/test_network.h - the interface of the tests of contexts and verbs, with its addresses: lo; or, with
+// BRDMA_TEST_XDP=mirror, one that returns its packets (mirrored_network.h), with AF_XDP in both directions.
 #pragma once
 
 #include <cstdlib>

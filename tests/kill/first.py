@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The program that came first started brdmad, which lives where it lives: in its pid namespace, cgroup, container. That ends, at a
-moment that the seed chooses, while other programs work; or holder and worker are killed on their own, more than once. Then
+"""The first program started brdmad, which shares its place: its pid namespace, cgroup, container. That place ends, at a
+moment that the seed chooses, while other programs work; or holder and worker are killed alone, more than once. Then
 
-- nobody but who was in there notices: every other program does its work, each byte of it checked;
-- another program has started the daemon that goes on, where any is left;
+- nobody outside notices: every other program does its work, each byte of it checked;
+- another program, if one is left, has started a daemon that continues;
 - once all have ended nothing is left: no lease, port, process, or socket of port 4791.
 
   first.py --build BUILD --seeds N --from S     a failing seed is printed with the command that replays it
@@ -21,12 +21,12 @@ import time
 
 from kill import DONE, KILLED, PATIENCE, Seed, ask, ask_patiently, run_seeds
 
-# Where they may be: what is killed process by process, and what is killed at once.
+# The places: for a kill process by process, and for a kill of all at once.
 CGROUPS = {"cgroup": ["/sys/fs/cgroup/cpu"], "cgroup v2": ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]}
 
 
 def cgroup_parents():
-    """Of each version that is here, where cgroups can be made."""
+    """Of each available version, if cgroups can be made."""
     found = {}
     for version, folders in CGROUPS.items():
         for folder in folders:
@@ -37,7 +37,7 @@ def cgroup_parents():
 
 
 class Cgroup:
-    """One of our own, gone with the object."""
+    """A cgroup of our own, removed with the object."""
 
     def __init__(self, version, name):
         self.folder = f"{cgroup_parents()[version]}/{name}"
@@ -48,7 +48,7 @@ class Cgroup:
             processes.write(str(os.getpid()))
 
     def end(self):
-        """Everything in it is killed; returns when nothing is left in it."""
+        """Kills everything in it; returns when it is empty."""
         limit = time.monotonic() + PATIENCE
         while os.path.exists(self.folder) and time.monotonic() < limit:
             if os.path.exists(f"{self.folder}/cgroup.kill"):
@@ -87,7 +87,7 @@ class First(Seed):
                     LD_PRELOAD=os.path.join(self.lib, "libbitmaprdma.so"))
 
     def start_first(self):
-        """A server that nobody asks; returns once it listens: brdmad has been started by then, beside it."""
+        """A server without clients; returns once it listens: brdmad has been started by then, beside it."""
         confined = {"pid namespace": ["unshare", "--pid", "--fork", "--kill-child"],
                     "container": ["unshare", "--pid", "--mount", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]}.get(self.kind, [])
         first = subprocess.Popen([*confined, os.path.join(self.bin, "kill_peer"), "server", "7470"], env=self.environment(),
@@ -124,7 +124,7 @@ class First(Seed):
         return process
 
     def unmodified(self):
-        """Who waits for whom to listen: each of the servers by its TCP port or RDMA-CM's."""
+        """The clients' waits: for each server to listen, by its TCP port or RDMA-CM's."""
         pairs = [(["ib_write_bw", "-F", "-n", "20000", "-p", "18600"], ["ib_write_bw", "-F", "-n", "20000", "-p", "18600", "127.0.0.1"]),
                  (["ib_read_bw", "-F", "-n", "20000", "-p", "18601"], ["ib_read_bw", "-F", "-n", "20000", "-p", "18601", "127.0.0.1"]),
                  (["rping", "-s", "-C", "2000", "-V", "-p", "7480"], ["rping", "-c", "-a", "127.0.0.1", "-C", "2000", "-V", "-p", "7480"])]

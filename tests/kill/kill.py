@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Kills either side of a connection, or brdmad's worker or holder, at a moment that the seed chooses, and looks what becomes
-of the others:
+"""Kills either side of a connection, or brdmad's worker or holder, at a moment that the seed chooses, and checks the
+others:
 
-- nobody hangs: whoever is left does its work, or is told that it can't and ends by itself;
-- who has nothing to do with the dead one does its work (of a killed worker or holder everybody);
+- nobody hangs: every survivor does its work, or gets an error and ends by itself;
+- a process without relation to the dead one does its work (after a killed worker or holder: everybody);
 - no lease, port or descriptor is left behind, and a new pair of programs works on the same port.
 
   kill.py --build BUILD --seeds N --from S     a failing seed is printed with the command that replays it
@@ -27,9 +27,9 @@ import tempfile
 import time
 import traceback
 
-PATIENCE = 60  # seconds; far above what anything here takes, on a machine with other things to do
-DONE, TOLD, KILLED = 0, 2, -9
-# How many calls (twice, see kill_point.cc) the victim makes at most in what follows; its end is chosen below that.
+PATIENCE = 60  # seconds; far above any step here, on a busy machine
+DONE, FAILED, KILLED = 0, 2, -9
+# The maximal number of calls (twice, see kill_point.cc) of the victim in this test; its end is chosen below that.
 CALLS = {"client": 4000, "server": 6000, "worker": 1500, "holder": 60}
 
 
@@ -68,7 +68,7 @@ def ask(question, **more):
 
 
 def ask_patiently(question, until=lambda answer: True):
-    """Asks until the answer is as it shall be; a worker may die meanwhile."""
+    """Queries until the answer is as expected; a worker may die meanwhile."""
     end = time.monotonic() + PATIENCE
     answer = None
     while time.monotonic() < end:
@@ -137,9 +137,9 @@ class Seed:
 
     def run(self):
         open(self.token, "w").close()
-        ready, told = os.pipe()
-        daemon = self.start("brdmad", "--foreground", "--ready-fd", str(told), program="brdmad", pass_fds=[told])
-        os.close(told)
+        ready, ready_end = os.pipe()
+        daemon = self.start("brdmad", "--foreground", "--ready-fd", str(ready_end), program="brdmad", pass_fds=[ready_end])
+        os.close(ready_end)
         while os.read(ready, 100):  # until it serves, or has ended
             pass
         os.close(ready)
@@ -149,17 +149,17 @@ class Seed:
         return killed
 
     def kill_one(self, daemon):
-        """A server and two clients, one of them as the seed has it; then the same again, as if nothing had been."""
+        """A server and two clients, one of them as the seed has it; then the same again, unaffected."""
         server, listens = self.start_server("server")
-        # Whom must it not harm?
+        # Which processes must be unaffected?
         all_well = self.victim in ("worker", "holder")
         bystander_well = all_well or self.victim == "client"
         if bystander_well and not listens:
             self.end_of(server, "the server", DONE)
         first, second = self.start_client("client"), self.start_client("bystander")
-        self.end_of(first, "the client", *([DONE] if all_well else [DONE, KILLED] if self.victim == "client" else [DONE, TOLD]))
-        self.end_of(second, "the other client", *([DONE] if bystander_well else [DONE, TOLD]))
-        self.end_of(server, "the server", *([DONE] if bystander_well else [DONE, KILLED] if self.victim == "server" else [DONE, TOLD]))
+        self.end_of(first, "the client", *([DONE] if all_well else [DONE, KILLED] if self.victim == "client" else [DONE, FAILED]))
+        self.end_of(second, "the other client", *([DONE] if bystander_well else [DONE, FAILED]))
+        self.end_of(server, "the server", *([DONE] if bystander_well else [DONE, KILLED] if self.victim == "server" else [DONE, FAILED]))
         if self.victim == "holder" and not os.path.exists(self.token):
             self.end_of(daemon, "the daemon", KILLED)
         server, listens = self.start_server("next server")
@@ -171,7 +171,7 @@ class Seed:
         ask_patiently("leases", lambda answer: answer["leases"] == [])
         ask_patiently("cm_ids", lambda answer: answer["cm_ids"] == [])
         holder = ask_patiently("version")["pid"]
-        # Of leases the holder keeps two descriptors each; what is left are its own, far fewer than two a slot.
+        # The holder keeps two descriptors for each lease; the rest are its own, far fewer than two a slot.
         end = time.monotonic() + PATIENCE
         while (kept := self.kept_by(holder)) and time.monotonic() < end:
             pass
@@ -193,7 +193,7 @@ class Seed:
 
     @staticmethod
     def stop(holder):
-        """A worker that dies of being told is told again."""
+        """A worker that dies at the command to stop gets it again."""
         process = os.pidfd_open(holder)
         end = time.monotonic() + PATIENCE
         ended = False
@@ -205,7 +205,7 @@ class Seed:
         assert ended, "the daemon does not end"
 
     def state_of_all(self):
-        """What a hang is explained from: where each thread waits (with gdb, if it is there), and what brdmad knows."""
+        """Facts that explain a hang: where each thread waits (with gdb, if it is there), and brdmad's state."""
         lines = []
         for question in ("cm_ids", "leases", "statistics"):
             try:
@@ -231,7 +231,7 @@ class Seed:
 
 
 def run_seeds(world_of, what, summary):
-    """`world_of(build, seed, folder).run()` for each; whether what it is about came to pass is counted."""
+    """`world_of(build, seed, folder).run()` for each; counts whether the intended event occurred."""
     parser = argparse.ArgumentParser(description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--seeds", type=int, default=24)
@@ -250,7 +250,7 @@ def run_seeds(world_of, what, summary):
                 passed += 1
                 if arguments.verbose:
                     print(f"ok   {time.monotonic() - began:5.1f}s  seed {seed}: {world.story()}", flush=True)
-            except Exception as problem:  # noqa: BLE001: told, and the others run on
+            except Exception as problem:  # noqa: BLE001: reported, and the others still run
                 failed += 1
                 words = problem if isinstance(problem, AssertionError) else traceback.format_exc()
                 print(f"FAIL {time.monotonic() - began:5.1f}s  seed {seed}: {world.story()}: {words}", flush=True)

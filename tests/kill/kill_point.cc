@@ -1,7 +1,7 @@
 // Preloaded: ends the process with SIGKILL at its Nth call of those below, before it or after it. A count, unlike a
-// time, comes back with its seed.
+// time, is reproducible by its seed.
 //   BRDMA_KILL_POINT=GENERATION:N:TOKEN   generation 0: the process that was started; 1: the children that it forks,
-//   each counted by itself. N/2: which call; odd: after it. Only whoever removes the file TOKEN dies: one process.
+//   each counted alone. N/2: the call; odd: after it. Only the process that removes the file TOKEN dies.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -29,7 +29,7 @@ Point point;
 std::atomic<unsigned long> calls{0};
 unsigned generation = 0;
 
-// Whoever lives on has not noticed: errno is what the call made of it.
+// A surviving process must not notice: errno is the call's.
 void end_if(unsigned long number) {
   if (number != point.call || generation != point.generation) return;
   const int error = errno;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A process that passes its kill point unharmed, because another one had the token, notices nothing: a call that failed
-has the errno that it failed with.
+"""A process that passes its kill point unharmed, because another one had the token, sees no effect: a failed call keeps
+its errno.
 
   kill_point_test.py LIBRARY     libbrdma_kill_point.so
 """

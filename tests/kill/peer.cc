@@ -1,6 +1,6 @@
-// A program for RDMA-CM and verbs whose peers die: a server that sends back what it is sent, and a client that checks
-// it. Everything waits on descriptors, without a bound: whoever is not told that its peer is gone hangs, and is found
-// out. Exit codes: 0 all done, 2 told of a failure, 1 wrong data or a call that may not fail.
+// A program for RDMA-CM and verbs whose peers die: a server that sends back its input, and a client that checks it.
+// Everything waits on descriptors, without a bound: a process that gets no event of its peer's end hangs, and is found.
+// Exit codes: 0 all done, 2 a reported failure, 1 wrong data or a call that may not fail.
 //   kill_peer server PORT                         "listening" on standard output; ends, once it has no connection
 //                                                 left, when standard input does
 //   kill_peer client PORT CONNECTIONS MESSAGES BYTES   "connected" after the first
@@ -53,7 +53,7 @@ rdma_event_channel* new_channel() {
   return channel;
 }
 
-// One connection: two buffers, and completions that are waited for on one descriptor.
+// One connection: two buffers, and completions with one descriptor to wait on.
 class Connection {
  public:
   explicit Connection(rdma_cm_id* id) : id_(id), buffer_(2 * kBytesMax) {
@@ -90,7 +90,7 @@ class Connection {
   bool send(std::size_t bytes) {
     return rdma_post_send(id_, nullptr, to_send(), bytes, region_, IBV_SEND_SIGNALED) == 0;
   }
-  // Takes what has completed. False: an error. Of a message that came its length is put in `length`.
+  // Takes completions. False: an error. `length` gets the length of a received message.
   bool complete(std::size_t& length) {
     ibv_cq* queue = nullptr;
     void* context = nullptr;
@@ -112,7 +112,7 @@ class Connection {
   ibv_mr* region_ = nullptr;
 };
 
-// A device that tells that it is gone: nothing more will come.
+// The device's last event: nothing more will come.
 void take_async(ibv_context* device) {
   ibv_async_event event{};
   without_waiting(device->async_fd);
@@ -204,7 +204,7 @@ class Server {
 
 // --- client ---
 
-// The next event must be that one.
+// The next event must be of that type.
 void expect(rdma_event_channel* channel, rdma_cm_event_type wanted) {
   rdma_cm_event* event = nullptr;
   pollfd readable{channel->fd, POLLIN, 0};
@@ -220,7 +220,7 @@ void expect(rdma_event_channel* channel, rdma_cm_event_type wanted) {
   end(kTold, rdma_event_str(type));
 }
 
-// Waits for the answer; whatever tells that none will come ends the program.
+// Waits for the answer; any event that rules it out ends the program.
 std::size_t wait_for_answer(Connection& connection, rdma_event_channel* channel) {
   for (;;) {
     pollfd fds[]{{connection.fd(), POLLIN, 0}, {channel->fd, POLLIN, 0}, {connection.id()->verbs->async_fd, POLLIN, 0}};

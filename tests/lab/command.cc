@@ -90,7 +90,7 @@ Outcome Command::finish(int timeout_ms) {
   const std::int64_t deadline = now_ms() + timeout_ms;
   while (now_ms() <= deadline && read_some(static_cast<int>(deadline - now_ms()) + 1)) {
   }
-  if (out_ >= 0 || err_ >= 0) {  // somebody still holds the pipes
+  if (out_ >= 0 || err_ >= 0) {  // another process still holds the pipes
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
     pid_ = -1;

@@ -13,7 +13,7 @@ struct Outcome {
   std::string out, err;
 };
 
-// A program under way. Killed when this goes out of scope.
+// A running program. Killed when this goes out of scope.
 class Command {
  public:
   explicit Command(const std::vector<std::string>& words, const std::string& input = {});

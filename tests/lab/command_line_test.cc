@@ -1,4 +1,4 @@
-// What brdma's command line takes and refuses: exit codes 0, 1, 2 and messages that say what to do.
+// brdma's command line, accepted and refused: exit codes 0, 1, 2 and messages with a remedy.
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -88,7 +88,7 @@ TEST_P(CommandLine, LabsAreListed) {
   EXPECT_TRUE(found) << outcome.out;
 }
 
-// What listens under a lab's name and closes each connection: as one that ends while it is asked.
+// Listens under a lab's name and closes each connection: like a lab that ends during a query.
 class EndingLab {
  public:
   explicit EndingLab(const std::string& name) : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
@@ -152,13 +152,13 @@ TEST_P(CommandLine, SettingsAreShownWithTheirOrigin) {
 
 TEST_P(CommandLine, ProgramsSendOnThePathsOfTheLab) {
   up({"--paths", "3"});
-  const auto told = [&](const std::vector<std::string>& words) {
+  const auto seen_by_program = [&](const std::vector<std::string>& words) {
     std::vector<std::string> all = words;
     all.insert(all.end(), {"h1", "sh", "-c", "echo paths $BRDMA_PATHS"});
     return run(lab("exec", all)).out;
   };
-  EXPECT_EQ(told({}), "paths 3\n");
-  EXPECT_EQ(told({"--paths", "1"}), "paths 1\n");
+  EXPECT_EQ(seen_by_program({}), "paths 3\n");
+  EXPECT_EQ(seen_by_program({"--paths", "1"}), "paths 1\n");
 }
 
 TEST_P(CommandLine, TheDaemonOfAHostIsEnded) {

@@ -49,7 +49,7 @@ class Controlled : public LabTest {
         CONTROLLER_PATH, "--listen", where(), "--key", keys(), "--control", "@brdma-test-" + name_, "--ready-fd", "1"});
     ASSERT_TRUE(controller_->wait_for_output("ready"));
   }
-  // By which port the switch `at` (from 0) sends to the other site.
+  // The port of the switch `at` (from 0) towards the other site.
   [[nodiscard]] std::string via(std::size_t at) const {
     const std::string prefix = at == 0 ? "10.77.2.0/24" : "10.77.1.0/24";
     const Json shown = show();
@@ -65,7 +65,7 @@ class Controlled : public LabTest {
     }
     return false;
   }
-  // What `brdma -j controller WORDS` prints; nothing but its exit code where that is not 0.
+  // The output of `brdma -j controller WORDS`; only its exit code if that is not 0.
   [[nodiscard]] Json ask(std::vector<std::string> words) const {
     std::vector<std::string> command{BRDMA_PATH, "-j", "controller"};
     command.insert(command.end(), words.begin(), words.end());
@@ -111,7 +111,7 @@ TEST_P(Controlled, TheCommandLineSaysWhatTheControllerKnows) {
   std::vector<std::string> from;  // nlohmann-json 3.10's iterators are no ranges'
   for (const Json& each : links) from.push_back(each.at("from"));
   EXPECT_TRUE(std::is_sorted(from.begin(), from.end()));
-  // In the order of their names, whichever has said hello first.
+  // In the order of their names, whichever greeted first.
   const Json switches = ask({"show", "switches"});
   ASSERT_EQ(switches.size(), 2u);
   const Json there = {{"prefix", "10.77.2.0/24"}, {"via", {"s2.2"}}};
@@ -128,7 +128,7 @@ TEST_P(Controlled, TheCommandLineSaysWhatTheControllerKnows) {
   EXPECT_EQ(ask({"show"}), 1);
 }
 
-// Each switch and host with a key of its own, whose name it bears.
+// Each switch and host with a key of its own under its name.
 TEST_P(Controlled, EveryMemberMayHaveItsOwnKey) {
   controller_.reset();
   make_keys({"s1", "s2", "h1", "h2"});

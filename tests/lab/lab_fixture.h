@@ -39,7 +39,7 @@ class LabTest : public testing::TestWithParam<User> {
 
   using Values = std::map<std::string, long long>;
   [[nodiscard]] static Values values(const Outcome& outcome);
-  // Numbered datagrams from h1 to h2's port; what h2 saw.
+  // Numbered datagrams from h1 to h2's port; h2's counts.
   struct Stream {
     std::string address = "10.77.0.2";
     int port = 4791;

@@ -1,15 +1,14 @@
 // lab_traffic - makes and measures plain UDP and TCP traffic between the hosts of a lab. Each result is one line of
-// `key=value`. A line "ready" says that the program listens: testers wait for it instead of sleeping.
+// `key=value`. A line "ready" means that the program listens: testers wait for it instead of sleeping.
 //   receive PORT IDLE_MS                         until, after SIGUSR1, nothing came for IDLE_MS: counts, order, bits
 //                                                that changed
 //   send ADDRESS PORT COUNT SIZE BATCH GAP_US TOS   numbered datagrams, BATCH of them a call. GAP_US 0: the receiver
-//   tells
-//                                                how far it is, and no more are under way than its socket can hold, so
-//                                                that nothing is lost but by the network; else GAP_US between calls
+//                                                reports its progress, and no more are in flight than its socket can
+//                                                hold, so that only the network loses any; else GAP_US between calls
 //   echo PORT                                    sends every datagram back, until killed
 //   ping ADDRESS PORT COUNT [SOURCE_PORT]        round trips, one at a time: min_us, median_us, max_us, lost
-//   inquire ADDRESS HOPS                         asks the switches on the way how their links are (RoCE's port must be
-//                                                free): how many answered, which at which hop, the longest answer
+//   inquire ADDRESS HOPS                         inquires the switches' link states (RoCE's port must be free):
+//                                                number of answers, the hop of each, the longest answer
 //   pair MODE [ADDRESS]                          one TCP connection; MODE: ok, server-fails, client-fails, client-hangs
 
 #include <arpa/inet.h>
@@ -94,7 +93,7 @@ void say_ready() {
 // Datagram: its number twice, then bytes that follow from the number.
 constexpr std::size_t kNumberBytes = 16;
 constexpr std::uint64_t kNumberMax = 10'000'000;
-// Every bit of the number counts, high ones too: a flipped one must not look like another sound datagram.
+// Every bit of the number counts, high ones too: a flipped one must not look like another valid datagram.
 std::byte pattern(std::uint64_t number, std::size_t at) {
   return static_cast<std::byte>((number * 0x9E3779B97F4A7C15u >> 56) + at * 7);
 }
@@ -156,7 +155,7 @@ class Tally {
   std::uint64_t received_ = 0, duplicates_ = 0, late_ = 0, one_bit_ = 0, broken_ = 0, marked_ = 0, highest_ = 0;
 };
 
-// Readable when the signal has come, which does nothing else then.
+// Readable when the signal has come; the signal has no other effect then.
 int open_signal(int number) {
   sigset_t set;
   sigemptyset(&set);
@@ -229,8 +228,8 @@ int receive(int port, int idle_ms) {
   return 0;
 }
 
-// Waits until fewer than kUnderWayMax of the datagrams before `number` are under way. Those that were lost make no
-// noise: after a while of silence everything counts as gone.
+// Waits until fewer than kUnderWayMax of the datagrams before `number` are in flight. Lost ones are not reported: after
+// a while of silence everything counts as lost.
 void wait_for_receiver(int fd, std::uint64_t number, std::uint64_t& arrived) {
   constexpr std::uint64_t kUnderWayMax = 48;
   constexpr int kSilenceMs = 100;
@@ -316,8 +315,8 @@ int ping(const char* address, int port, int count, int source_port) {
   return 0;
 }
 
-// A packet as of a queue pair's data, so that switches know the flow, then an inquiry (docs/wire.md#link-state). The
-// ICRC is the receiving host's business, and there is none.
+// A packet like a queue pair's data, so that switches know the flow, then an inquiry (docs/wire.md#link-state). Only a
+// receiving host would check the ICRC, and there is none.
 int inquire(const char* address, int hops) {
   constexpr int kRocePort = 4791, kIdleMs = 1'000;
   constexpr std::size_t kBth = 12, kInquiry = kBth + 64 + 4;

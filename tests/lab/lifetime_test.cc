@@ -1,4 +1,4 @@
-// Labs come up, run programs as if those ran here, and go without leaving anything, however they end.
+// Labs come up, run programs as if those ran here, and leave nothing behind, however they end.
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -18,7 +18,7 @@ using Lifetime = LabTest;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// For what the kernel or another process is about to do: looks every few milliseconds, for ten seconds at most.
+// For pending actions of the kernel or another process: polls every few milliseconds, for ten seconds at most.
 template <class Condition>
 bool comes_true(Condition condition) {
   const timespec step{0, 5'000'000};
@@ -73,7 +73,7 @@ TEST_P(Lifetime, ExecPassesStreamsExitCodeAndDirectory) {
   EXPECT_EQ(run(on_host("h1", {"sh", "-c", "kill -9 $$"})).exit_code, 128 + SIGKILL);
 }
 
-// As on machines of their own: some programs take hosts of one name for one.
+// As on machines of their own: some programs take hosts with the same name for one.
 TEST_P(Lifetime, AHostHasItsName) {
   const std::string before = run({"uname", "-n"}).out;
   up({});

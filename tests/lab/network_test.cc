@@ -1,4 +1,4 @@
-// What the switch does to packets between two hosts is what was asked for, counted, and repeatable by its seed.
+// The switch treats packets between two hosts as configured, counts them, and is repeatable by its seed.
 
 #include <gmock/gmock.h>
 
@@ -72,7 +72,7 @@ TEST_P(Network, ReorderedPacketsComeLateAndNothingElseDoes) {
   const nlohmann::json link = link_to("h2");
   expect_near_chance(link.at("reordered"), 10'000, 0.05);
   EXPECT_EQ(seen["received"], 10'000);
-  // A packet that is held while its holders-back are held too may keep its place.
+  // A held packet may keep its place if the packets that overtake it are held too.
   EXPECT_LE(seen["late"], link.at("reordered"));
   EXPECT_GE(seen["late"], link.at("reordered").get<long long>() * 8 / 10);
 }
@@ -114,15 +114,15 @@ TEST_P(Network, SettingsChangeWhileItRuns) {
   EXPECT_EQ(send_stream({.count = 500})["received"], 500);
 }
 
-TEST_P(Network, DelayIsMetOnceEachWay) {
+TEST_P(Network, DelayIsMetOnceInEachDirection) {
   up({"--delay", "2ms"});
   Command echo{traffic("h2", {"echo", "4791"})};
   ASSERT_TRUE(echo.wait_for_output("ready"));
   Values times = values(run(traffic("h1", {"ping", "10.77.0.2", "4791", "50"})));
   EXPECT_EQ(times["lost"], 0);
   EXPECT_GE(times["min_us"], 4'000);
-  // The shortest of 50: what a busy machine adds is not in it, but what a slow one takes to wake the programs on
-  // the way (0.65 ms seen) is. A delay too much would be 2 ms.
+  // The shortest of 50: it excludes a busy machine's delays, but includes a slow one's wakeups of the programs in
+  // between (0.65 ms seen). An extra delay would be 2 ms.
   EXPECT_LT(times["min_us"], 5'000);
 }
 
@@ -154,15 +154,15 @@ TEST_P(Network, SourcePortsTakeThePathsInTurn) {
 }
 
 TEST_P(Network, RateSpacesPacketsAndTheQueueDropsTheRest) {
-  // 4042 bytes at 100 Mbit/s take 323 us; 1000 of them 323 ms. They are sent in a fifth of that: the queue of 1 MB
-  // (259 packets) takes what the rate does not, and the rest is dropped.
+  // 4042 bytes at 100 Mbit/s take 323 us; 1000 of them 323 ms. They are sent in a fifth of that: the queue of 1 MB (259
+  // packets) takes the excess over the rate, and the rest is dropped.
   up({"--rate", "100mbit", "--queue", "1mb"});
   Values seen = send_stream({.count = 1'000, .size = 4'000, .gap_us = 60});
   const nlohmann::json total = show().at("total");
   EXPECT_EQ(seen["received"] + total.at("queue_dropped").get<long long>(), 1'000);
   EXPECT_GT(total.at("queue_dropped"), 300);
   const double expected_us = static_cast<double>(seen["received"] - 1) * 4'042 * 8 / 100;
-  // Exactness is the unit tests' matter; here a busy machine may make the switch late at either end.
+  // The unit tests check exact values; here a busy machine may make the switch late at either end.
   EXPECT_GE(static_cast<double>(seen["span_us"]), expected_us * 0.8);
   EXPECT_LE(static_cast<double>(seen["span_us"]), expected_us * 1.4);
 }

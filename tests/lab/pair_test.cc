@@ -44,7 +44,7 @@ TEST_P(Pair, JsonHoldsEverything) {
   EXPECT_GT(json.at("switch").at("total").at("offered"), 0);
 }
 
-// Of the way to the switch, in whole Mbit/s, rounded up.
+// Of the path to the switch, in whole Mbit/s, rounded up.
 TEST_P(Pair, ProgramsKnowTheirPortsRate) {
   const auto rate_of = [this](const std::vector<std::string>& network) {
     up(network);
@@ -99,7 +99,7 @@ TEST_P(Pair, KillingItLeavesNothing) {
   EXPECT_EQ(command.finish().exit_code, 128 + SIGKILL);
   const timespec step{0, 5'000'000};
   bool gone = false;
-  for (int i = 0; i < 2'000 && !gone; ++i) {  // the kernel needs a moment to end what hung on it
+  for (int i = 0; i < 2'000 && !gone; ++i) {  // the kernel needs a moment to end its processes
     gone = !space.is_inhabited() && lab_is_gone();
     nanosleep(&step, nullptr);
   }

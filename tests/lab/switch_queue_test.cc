@@ -1,5 +1,5 @@
-// The switch's queues over real sockets: marks, classes, shared memory, random drop; and what is shown of them. All as
-// counts that add up: how long the machine takes changes how many, not whether.
+// The switch's queues over real sockets: marks, classes, shared memory, random drop; and their display. All as counts
+// that add up: the machine's speed changes how many, not whether.
 
 #include <gmock/gmock.h>
 
@@ -55,7 +55,7 @@ TEST_P(SwitchQueue, ClassesAreChosenByDscpAndTheOthersTakeTheLast) {
     const nlohmann::json& counted = queue.at("classes").at(i);
     expect_all_but_few(1'000, came[i] + counted.at("dropped").get<long long>());
     EXPECT_GT(counted.at("dropped"), 100) << i;
-    // Beside them the receiver's reports go through the last class, the other way.
+    // Beside them the receiver's reports go through the last class, in the other direction.
     EXPECT_GE(counted.at("packets"), came[i]) << i;
     EXPECT_GT(counted.at("longest"), 300 * 1024) << i;
     EXPECT_LE(counted.at("longest"), 400 * 1024) << i;

@@ -1,4 +1,4 @@
-// Several switches: packets find their way and take its time, links are cut and routes changed while traffic runs.
+// Several switches: packets find their path and take its time, links are cut and routes changed while traffic runs.
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -62,7 +62,7 @@ TEST_P(Topology, HostsReachEachOtherBySwitchesAndTheirDelays) {
   EXPECT_GE(ping("10.77.2.2").at("min_us"), 11'000);
 }
 
-TEST_P(Topology, EqualWaysAreSharedByFlows) {
+TEST_P(Topology, EqualCostPathsAreSharedByFlows) {
   up({"--topology", "leaf-spine"});
   Command echo{traffic("h2", {"echo", "7777"})};
   ASSERT_TRUE(echo.wait_for_output("ready"));
@@ -97,15 +97,15 @@ TEST_P(Topology, ACutLosesOnlyWhatItCountsAndRoutesLeadAround) {
 TEST_P(Topology, EveryHopAnswersAnInquiry) {
   up({"--topology", "triangle"});
   change("route", {"s1", "replace", "10.77.2.0/24", "via", "s3"});
-  Values told = values(run(traffic("h1", {"inquire", "10.77.2.2", "3"})));
-  EXPECT_EQ(told["answered"], 3);
-  EXPECT_EQ(told["hop0"], 1);
-  EXPECT_EQ(told["hop1"], 3);
-  EXPECT_EQ(told["hop2"], 2);
-  EXPECT_LE(told["longest"], 80);  // no longer than the inquiry
+  Values answers = values(run(traffic("h1", {"inquire", "10.77.2.2", "3"})));
+  EXPECT_EQ(answers["answered"], 3);
+  EXPECT_EQ(answers["hop0"], 1);
+  EXPECT_EQ(answers["hop1"], 3);
+  EXPECT_EQ(answers["hop2"], 2);
+  EXPECT_LE(answers["longest"], 80);  // no longer than the inquiry
   change("set", {"--link-state", "off"});
-  told = values(run(traffic("h1", {"inquire", "10.77.2.2", "3"})));
-  EXPECT_EQ(told["answered"], 0);
+  answers = values(run(traffic("h1", {"inquire", "10.77.2.2", "3"})));
+  EXPECT_EQ(answers["answered"], 0);
   EXPECT_TRUE(show().at("switches").at(0).at("link_state").is_null());
 }
 

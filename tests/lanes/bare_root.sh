@@ -1,12 +1,12 @@
 # Sourced by lanes that need a bare Debian root, or Debian's archive.
 
-debian_archive() {  # where this machine gets Debian from
+debian_archive() {  # this machine's source of Debian
   awk '/^URIs:/ { print $2; exit } /^deb / { for (i = 2; i <= NF; i++) if ($i ~ /^(http|https|file):/) { print $i; exit } }' \
     /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list 2>/dev/null
 }
 
-# make_bare_root TAR ROOT: unpacks TAR into ROOT, an empty directory; TAR is made first where it is not there, from this machine's own
-# Debian sources. How this machine's apt goes to the archive (a proxy, say) goes along.
+# make_bare_root TAR ROOT: unpacks TAR into ROOT, an empty directory; makes TAR first if it is missing, from this
+# machine's own Debian sources. This machine's apt settings (a proxy, for example) apply.
 make_bare_root() {
   local tar=$1 root=$2 file sources=/etc/apt/sources.list.d/debian.sources
   [[ -f $sources ]] || sources=/etc/apt/sources.list
@@ -23,7 +23,7 @@ make_bare_root() {
 }
 
 # enter_bare_root ROOT COMMAND...: as root, in a mount and a process namespace, which end with it: so do its mounts and processes.
-# pivot_root, not chroot: who is in a chroot may not make user namespaces.
+# pivot_root, not chroot: a process in a chroot may not make user namespaces.
 enter_bare_root() {
   unshare --mount --pid --fork --kill-child bash -c '
     set -e
@@ -44,7 +44,8 @@ enter_bare_root() {
   ' bare "$@"
 }
 
-# remove_bare_root ROOT: its mounts are gone with the mount namespace that held them; a leftover would be deleted through, so look first.
+# remove_bare_root ROOT: its mounts are gone with the mount namespace that held them; deleting would pass through a
+# leftover, so check first.
 remove_bare_root() {
   if grep -q " $1[/ ]" /proc/self/mounts; then
     echo "something is still mounted in $1: left as it is" >&2
@@ -53,5 +54,5 @@ remove_bare_root() {
   fi
 }
 
-# In a bare root, as who cannot become root there: the words in front of a command.
+# In a bare root, as a user who cannot become root: the words in front of a command.
 as_ordinary_user=(setpriv --reuid=user --regid=user --init-groups --no-new-privs --bounding-set=-all --inh-caps=-all env HOME=/home/user)

@@ -1,20 +1,21 @@
-"""The code blocks of the documents, and what the lanes `docs` and `commands` make of them.
+"""The code blocks of the documents, and their treatment in the lanes `docs` and `commands`.
 
 Every block names its language. Two of them hold commands:
 
     ```sh         commands, one a line, a backslash joins two; a comment says what a reader should know
-    ```console    the same with their output: "$ " or, of root's shell, "# " begins a command, other lines are what it prints
+    ```console    the same with their output: "$ " or, of root's shell, "# " begins a command, other lines are its output
 
-What a page shows must be printed, in that order; a line `...` tells readers that there is more. Numbers, times and sizes differ from run
-to run: compared is what `masked` makes of both. An HTML comment right above a block, which readers do not see, says what the lane `commands` has to know:
+The page's output must be printed, in that order; a line `...` stands for more output. Numbers, times and sizes differ
+from run to run: the comparison uses `masked` of both. An HTML comment right above a block, which readers do not see,
+has notes for the lane `commands`:
 
     <!-- commands
     not typed: REASON        the block cannot run on one machine, or not there
-    not typed as user: REASON        the same, of one of the two who type
-    PROGRAM=ib_write_bw      stands in the block where the reader puts something of his own; `TEXT => TEXT` for what is no single word
-    before: COMMAND          typed first, to get where the page is by then
-    after: COMMAND           typed at the end, whatever became of it
-    seconds: 900             how long it may take, if more than 120
+    not typed as user: REASON        the same, for one of the two users
+    PROGRAM=ib_write_bw      replaces a placeholder in the block; `TEXT => TEXT` for more than a word
+    before: COMMAND          typed first, to reach the page's state
+    after: COMMAND           typed at the end, after success or failure
+    seconds: 900             time limit, if more than 120
     needs: the build         the programs alone are not enough (`commands --programs`)
     network: the machine's        it needs the archive; else it is typed in a network namespace of its own
     -->
@@ -31,7 +32,7 @@ COMMANDS, OUTPUT = ("sh", "console"), "console"
 
 
 class Mistake(Exception):
-    """What is wrong with a page."""
+    """An error in a page."""
 
 
 @dataclasses.dataclass
@@ -46,7 +47,7 @@ class Block:
     line: int  # of its first fence
     language: str
     steps: list
-    notes: dict  # what the comment above says: lists, by key
+    notes: dict  # notes of the comment above: lists, by key
     replaced: list  # pairs
 
     @property
@@ -101,7 +102,7 @@ def steps_of(language, lines):
 
 
 def blocks_of(page, text):
-    """All blocks with commands; Mistake where a block names no language."""
+    """All blocks with commands; Mistake if a block names no language."""
     found, inside, before, language, start = [], None, "", "", 0
     for number, line in enumerate(text.splitlines(), 1):
         fence = FENCE.match(line)
@@ -147,11 +148,11 @@ TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?")
 
 
 def masked(line):
-    """What is compared of a line: times are T, numbers N, and any white space is one blank."""
+    """A line in comparable form: times are T, numbers N, and any white space is one blank."""
     return " ".join(NUMBER.sub("N", TIME.sub("T", line)).split())
 
 
 def missing_line(expected, printed):
-    """The first of the page's lines that is not in what was printed, behind those before it; None: all are."""
+    """The first of the page's lines that is missing in the output, behind those before it; None: all are there."""
     rest = iter([masked(line) for line in printed])
     return next((line for line in expected if line.strip() != "..." and masked(line) not in rest), None)

@@ -1,6 +1,6 @@
-"""What is broken on purpose: what it is, file below libbitmaprdma/, texts (each once in the file) and what they become.
+"""The mutations: a name, the file below libbitmaprdma/, texts (each once in the file) and their replacements.
 
-A mutation that does not find its text any more is to be brought up to date, not removed: `tests/mutation/run --check` looks.
+A mutation that does not find its text any more must be updated, not removed: `tests/mutation/run --check` checks that.
 """
 
 MUTATIONS = [

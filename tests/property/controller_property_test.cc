@@ -1,6 +1,6 @@
-// A controller over random networks, loads, cuts, lost sessions, late answers and its own death: packets never find a
-// loop, whatever has arrived of what was ordered; changes that nothing forced stay few; and once all is calm, every
-// switch that can reach a destination does.
+// A controller over random networks, loads, cuts, lost sessions, late answers and its own failure: packets never find a
+// loop, whichever orders have arrived; unforced changes stay few; and once all is calm, every switch that can reach a
+// destination does.
 #include <gtest/gtest.h>
 
 #include <string>

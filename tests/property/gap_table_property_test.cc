@@ -83,7 +83,7 @@ TEST(GapTableProperty, RecordsExactlyTheHoles) {
   });
 }
 
-// Overflow must be reached by the property above, or it proves nothing about it.
+// The property above must reach overflow, or it proves nothing about it.
 TEST(GapTableProperty, ManyGapsOverflowAndAreFoundAgain) {
   ReceiveWindow window{Psn{10}, WindowShape{.window = 4096}, pool};
   GapTable gaps;

@@ -15,7 +15,7 @@
 namespace brdma::memory {
 namespace {
 
-// In wide arithmetic and in the order that the header promises.
+// In wide arithmetic and in the order of checks that the header promises.
 Fault expected(const MemoryRegion* region, const ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
                std::uint32_t needed) {
   if (length == 0) return Fault::kNone;
@@ -95,7 +95,7 @@ TEST(MemoryTableProperty, EqualsAMapOfRegions) {
   });
 }
 
-// What a window is bound to, in the test's own words.
+// A window's binding, as the test records it.
 struct Bound {
   const MemoryRegion* lender = nullptr;
   std::uint64_t from = 0, first = 0, length = 0;  // its addresses begin at `from`, at the lender's `first`

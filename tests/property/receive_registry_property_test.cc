@@ -78,10 +78,10 @@ void run(Random& random) {
     ASSERT_EQ(registry.size(), model.size());
     std::uint8_t expected = oldest;
     while (complete.contains(expected)) ++expected;
-    const auto told = registry.completed();
-    ASSERT_EQ(told.next, expected);
+    const auto completed = registry.completed();
+    ASSERT_EQ(completed.next, expected);
     for (std::uint8_t i = 0; i < 8; ++i) {
-      ASSERT_EQ((told.beyond & (0x80u >> i)) != 0, complete.contains(static_cast<std::uint8_t>(expected + 1 + i)));
+      ASSERT_EQ((completed.beyond & (0x80u >> i)) != 0, complete.contains(static_cast<std::uint8_t>(expected + 1 + i)));
     }
   }
 }

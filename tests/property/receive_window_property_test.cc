@@ -15,7 +15,8 @@ namespace {
 
 SegmentPool pool;
 
-// The same window, the slow and obvious way: sequence numbers without wrap-around, one element a received packet.
+// The same window, the slow and obvious way: sequence numbers without wrap-around, one element for each received
+// packet.
 class Model {
  public:
   Model(std::uint64_t base, const WindowShape& shape)
@@ -104,7 +105,7 @@ WindowShape random_shape(Random& random, std::uint32_t window) {
           .slide_step = std::min(power(0, 6), std::bit_floor(window))};
 }
 
-// Memory follows what is waiting: nothing where nothing waits, else the segments between base and highest PSN.
+// Memory follows the waiting packets: none if nothing waits, else the segments between base and highest PSN.
 void expect_bounded(const ReceiveWindow& window, const Model& model) {
   const WindowUse use = window.use();
   const auto span = static_cast<std::uint32_t>(model.highest() + 1 - model.base());
@@ -156,14 +157,14 @@ TEST(ReceiveWindowProperty, EqualsASet) {
           window.advance_over(count);
           model.advance_over(count);
           break;
-        case 4: {  // what had come is taken back, but for the highest
+        case 4: {  // received packets are taken back, except the highest
           const std::int64_t seq = near;
           if (!model.has(seq) || seq == model.highest()) break;
           window.forget(psn_of(seq));
           model.forget(seq);
           break;
         }
-        case 9: {  // alone, so that what lies far apart stays far apart
+        case 9: {  // alone, so that distant packets stay distant
           const std::int64_t far = model.base() + static_cast<std::int64_t>(random.below(window_packets));
           ASSERT_EQ(window.receive(psn_of(far)), model.receive(far));
           break;

@@ -1,6 +1,6 @@
-// A peer that sends anything: every field of its packets is random, near what would be right or far from it.
-// The responder never fails an assertion, never writes outside what is registered or posted, keeps bounded state, does
-// not spin, and counts every packet it does not use.
+// A peer that sends anything: every field of its packets is random, near the right value or far from it. The responder
+// never fails an assertion, never writes outside of registered or posted memory, keeps bounded state, does not spin,
+// and counts every packet it does not use.
 #include "support/responder_script.h"
 #include "support/seeds.h"
 

@@ -1,6 +1,6 @@
-// A responder against a naive model: random messages, cut into packets of both kinds, that a network loses, repeats and
-// delays, sent again until all is acknowledged. However they come, memory, completions and answers must be those of a
-// world in which each packet comes once, in order.
+// A responder against a naive model: random messages, split into packets of both formats, over a network that loses,
+// repeats and delays, retransmitted until all is acknowledged. However they come, memory, completions and responses
+// must be those of a world in which each packet comes once, in order.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -18,7 +18,7 @@ using wire::RcOp;
 using Script = test::ResponderScript;
 
 constexpr std::uint32_t kBuffer = 4096;  // WRITEs, small enough that they overwrite each other all the time
-constexpr std::uint64_t kWords = 8192;   // atomics, apart from the WRITEs: order with them is not promised
+constexpr std::uint64_t kWords = 8192;   // atomics, apart from the WRITEs: there is no promised order between them
 constexpr std::uint64_t kReadable = 16384;
 
 struct World {
@@ -27,9 +27,9 @@ struct World {
   std::map<std::uint32_t, std::uint64_t> atomics;  // PSN -> original
 };
 
-// Messages in order: their packets, and what they do when they come in order.
+// Messages in order: their packets, and their effects in order.
 struct Plan {
-  std::vector<wire::Packet> packets;      // by PSN, but for READs, which take several
+  std::vector<wire::Packet> packets;      // by PSN, except READs, which take several
   std::vector<std::uint32_t> psns_taken;  // by packet
   World world;
   std::uint32_t receives = 0, receive_bytes = 600;
@@ -112,8 +112,8 @@ Plan make_plan(Script& rx, Random& random, std::uint32_t psn) {
   return plan;
 }
 
-// The packets on their way: each is lost, doubled or late by chance. A sender that is no cleverer than it must be sends
-// all again whose PSN is not before the base it was last told of.
+// The packets in flight: each is lost, duplicated or late by chance. A sender of the simplest kind retransmits all
+// packets whose PSN is not before the last reported base.
 void play(Script& rx, const Plan& plan, Random& random, std::uint32_t first, std::uint32_t next) {
   Duration now;
   for (int round = 0; round < 400; ++round) {
@@ -137,7 +137,7 @@ void play(Script& rx, const Plan& plan, Random& random, std::uint32_t first, std
     }
     now = now + 100_us;
     rx.at(now).forget();
-    // The tail would never be told of by a standard peer's packets without AckReq: ask.
+    // A standard peer's packets without AckReq would never get an acknowledgement of the tail: request it.
     if (rx.next_expected() == Psn{next}) return;
   }
 }

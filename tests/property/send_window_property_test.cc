@@ -19,7 +19,7 @@ struct ModelEntry {
   std::uint8_t path = 0;
   std::uint16_t transmissions = 1;
   Instant sent_at;
-  bool told = false;
+  bool reported = false;
 };
 
 class SendWindowProperty : public testing::Test {
@@ -43,13 +43,13 @@ class SendWindowProperty : public testing::Test {
     auto found = model_.lower_bound(from);
     while (found != model_.end() && found->second.state != EntryState::kRetransmitPending) ++found;
     ASSERT_EQ(window.next_pending(psn_of(from)), psn_of(found == model_.end() ? next() : found->first));
-    const auto told = [this](std::int64_t seq) { return model_.contains(seq) && model_.at(seq).told; };
+    const auto reported = [this](std::int64_t seq) { return model_.contains(seq) && model_.at(seq).reported; };
     for (std::int64_t i = 0; i < 64; ++i)
-      ASSERT_EQ(window.told(psn_of(from)) >> i & 1, told(from + i) ? 1u : 0u) << from << " + " << i;
+      ASSERT_EQ(window.told(psn_of(from)) >> i & 1, reported(from + i) ? 1u : 0u) << from << " + " << i;
     const auto count = static_cast<std::uint32_t>(next() - from);
-    std::int64_t untold = from;
-    while (untold < next() && told(untold)) ++untold;
-    ASSERT_EQ(window.find_unreported(psn_of(from), count), static_cast<std::uint32_t>(untold - from));
+    std::int64_t unreported = from;
+    while (unreported < next() && reported(unreported)) ++unreported;
+    ASSERT_EQ(window.find_unreported(psn_of(from), count), static_cast<std::uint32_t>(unreported - from));
     for (const auto& [seq, entry] : model_) {
       const SendEntry& real = window.entry(psn_of(seq));
       ASSERT_EQ(real.state, entry.state) << seq;
@@ -84,14 +84,14 @@ class SendWindowProperty : public testing::Test {
         if (moves) at->second.state = EntryState::kRetransmitPending;
         break;
       }
-      case 4: {  // resend what is pending from there on
+      case 4: {  // resend pending packets from there on
         Psn psn = window.next_pending(psn_of(seq));
         for (int i = 0; i < 4 && psn != window.next(); ++i, psn = window.next_pending(psn)) {
           window.retransmitted(psn, path, now_);
           ModelEntry& entry = model_.at(base_ + distance(psn, psn_of(base_)));
           ASSERT_EQ(entry.state, EntryState::kRetransmitPending);
           entry = {EntryState::kRetransmittedUnacked, path, static_cast<std::uint16_t>(entry.transmissions + 1), now_,
-                   entry.told};
+                   entry.reported};
         }
         break;
       }
@@ -129,7 +129,7 @@ class SendWindowProperty : public testing::Test {
       case 9:
         if (at == model_.end()) break;
         window.note_reported(psn_of(seq));
-        at->second.told = true;
+        at->second.reported = true;
         break;
       case 10:
         if (at == model_.end()) break;
@@ -139,7 +139,7 @@ class SendWindowProperty : public testing::Test {
         } else {
           window.forget_reported(psn_of(seq));
         }
-        at->second.told = false;
+        at->second.reported = false;
         break;
     }
   }

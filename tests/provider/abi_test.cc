@@ -1,4 +1,4 @@
-// The layouts of every release, as recorded from its own headers, against the prober, which sees them through four
+// The layouts of every release, as recorded from its own headers, against the prober, which probes through four
 // functions only.
 #include "abi/abi.h"
 
@@ -34,7 +34,7 @@ constexpr std::array kReleases{
     Release{64, 64, 696, 83, 58, 76, 7, 21, 44, 65, 78, 360}, Release{65, 65, 696, 93, 62, 84, 7, 22, 46, 71, 86, 360},
 };
 
-Release loaded;  // what the fake library below is
+Release loaded;  // the layout of the fake library below
 std::size_t contexts_alive = 0;
 
 std::size_t context_offset() { return loaded.context_bytes - kContextBytes; }
@@ -49,7 +49,7 @@ void* init_and_alloc_context(void* device, int cmd_fd, std::size_t bytes, void* 
   return context;
 }
 
-// Copies what a real one does as far as programs see it: poll_cq and req_notify_cq.
+// Copies the entries that programs see: poll_cq and req_notify_cq.
 void set_ops(void* context, const void* ops) {
   auto* to = static_cast<std::byte*>(context) + context_offset();
   const auto* from = static_cast<const std::byte*>(ops);
@@ -94,9 +94,9 @@ TEST(Layout, EveryReleaseIsRecognised) {
   }
 }
 
-// The PABI in a plugin's file name does not tell the table: 34 and 31 have poll_cq and req_notify_cq at the same
+// The PABI in a plugin's file name does not identify the table: 34 and 31 have poll_cq and req_notify_cq at the same
 // places.
-TEST(Layout, PabiTellsRelease31From34) {
+TEST(Layout, PabiDistinguishesRelease31From34) {
   EXPECT_EQ(release_of_table(52, 67, 25), 31);
   EXPECT_EQ(release_of_table(52, 67, 34), 34);
   EXPECT_TRUE(op_index("query_device", 31).has_value());
@@ -115,7 +115,7 @@ TEST(Layout, UnknownTableIsRefusedInWords) {
 
 TEST(Layout, UnknownContextIsRefusedInWords) {
   Release unknown = kReleases.back();
-  unknown.context_bytes = 3000;  // beyond what is searched
+  unknown.context_bytes = 3000;  // beyond the searched range
   const auto layout = probe(unknown);
   ASSERT_FALSE(layout.ok());
   EXPECT_NE(layout.reason().find("verbs_context"), std::string::npos) << layout.reason();

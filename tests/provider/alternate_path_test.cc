@@ -1,5 +1,5 @@
-// A peer that offers another path (LAP), to a program with the real librdmacm: refused, and the connection goes on. The
-// peer is this test: its messages go through brdmad and over the network like anybody's.
+// A peer offers another path (LAP) to a program with the real librdmacm: it is refused, and the connection continues.
+// The peer is this test: its messages go through brdmad and over the network like others.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -26,9 +26,9 @@ class Peer {
     wire::emit_cm({.transaction = 7, .message = message}, frame.mad);
     link_.send(frame);
   }
-  // The next message of this kind; MRAs, which a slow machine may cause, are passed over.
+  // The next message of this kind; MRAs, which a slow machine may cause, are skipped.
   template <class Message>
-  Message hear() {
+  Message next() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
     while (std::chrono::steady_clock::now() < end) {
       pollfd fd{link_.fd(), POLLIN, 0};
@@ -43,7 +43,7 @@ class Peer {
     ADD_FAILURE() << "nothing came";
     return {};
   }
-  // Confirmed, with whoever listens there; answers what the other side calls it.
+  // Connects to the listener there and confirms; returns the other side's id.
   std::uint32_t connect(std::uint16_t port, const Channel& server, rdma_cm_id*& child) {
     wire::CmReq req;
     req.local_comm_id = id();
@@ -56,7 +56,7 @@ class Peer {
     EXPECT_EQ(next_event(server, &child), RDMA_CM_EVENT_CONNECT_REQUEST);
     make_qp(child);
     accept(child);
-    const std::uint32_t theirs = hear<wire::CmRep>().local_comm_id;
+    const std::uint32_t theirs = next<wire::CmRep>().local_comm_id;
     say(wire::CmRtu{.local_comm_id = id(), .remote_comm_id = theirs, .private_data = {}});
     EXPECT_EQ(next_event(server), RDMA_CM_EVENT_ESTABLISHED);
     return theirs;
@@ -76,9 +76,9 @@ TEST(AlternatePath, IsRefusedAndTheConnectionStays) {
   ASSERT_FALSE(HasFailure());
 
   peer.say(wire::CmLap{.local_comm_id = peer.id() + 1, .remote_comm_id = theirs});  // not the connection's: unanswered
-  peer.say(wire::CmApr{.local_comm_id = peer.id(), .remote_comm_id = theirs});      // not asked for: unheeded
+  peer.say(wire::CmApr{.local_comm_id = peer.id(), .remote_comm_id = theirs});      // unsolicited: ignored
   peer.say(wire::CmLap{.local_comm_id = peer.id(), .remote_comm_id = theirs});
-  const auto apr = peer.hear<wire::CmApr>();
+  const auto apr = peer.next<wire::CmApr>();
   EXPECT_EQ(apr.local_comm_id, theirs);
   EXPECT_EQ(apr.remote_comm_id, peer.id());
   EXPECT_EQ(apr.status, wire::kAprUnsupported);
@@ -89,7 +89,7 @@ TEST(AlternatePath, IsRefusedAndTheConnectionStays) {
   EXPECT_EQ(attributes.qp_state, IBV_QPS_RTS);
   peer.say(wire::CmDreq{
       .local_comm_id = peer.id(), .remote_comm_id = theirs, .remote_qpn = child->qp->qp_num, .private_data = {}});
-  EXPECT_EQ(peer.hear<wire::CmDrep>().local_comm_id, theirs);
+  EXPECT_EQ(peer.next<wire::CmDrep>().local_comm_id, theirs);
   EXPECT_EQ(next_event(server), RDMA_CM_EVENT_DISCONNECTED) << "until now nothing had happened";
   rdma_destroy_qp(child);
   EXPECT_EQ(rdma_destroy_id(child), 0);

@@ -22,7 +22,7 @@ std::optional<ibv_async_event> next_event(ibv_context* context) {
   return event;
 }
 
-// The next of this type; others are passed over.
+// The next of this type; others are skipped.
 std::optional<ibv_async_event> next_event(ibv_context* context, ibv_event_type type) {
   for (;;) {
     const auto event = next_event(context);
@@ -64,7 +64,7 @@ TEST_F(QueuePairEvents, FirstPacketBeforeRtsEstablishes) {
   EXPECT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
 }
 
-TEST_F(QueuePairEvents, DrainingIsToldWhereThatIsAskedFor) {
+TEST_F(QueuePairEvents, DrainingIsReportedOnRequest) {
   connect(a, b);
   ASSERT_EQ(post(IBV_WR_SEND), 0);  // waits for a receive
   ibv_qp_attr drain{};
@@ -83,7 +83,7 @@ TEST_F(QueuePairEvents, DrainingIsToldWhereThatIsAskedFor) {
   EXPECT_EQ(now.sq_draining, 0);
 }
 
-TEST_F(QueuePairEvents, ABadRequestIsToldToItsResponder) {
+TEST_F(QueuePairEvents, ABadRequestIsReportedToItsResponder) {
   connect(a, b);
   ASSERT_EQ(post(IBV_WR_ATOMIC_FETCH_AND_ADD, /*remote_offset=*/4), 0);  // not aligned
   EXPECT_EQ(wait_completion(a.cq.get()).status, IBV_WC_REM_INV_REQ_ERR);
@@ -92,7 +92,7 @@ TEST_F(QueuePairEvents, ABadRequestIsToldToItsResponder) {
   EXPECT_EQ(event->element.qp, b.qp.get());
 }
 
-// Nobody polls: the queue overruns, and so its queue pair can't go on.
+// Nobody polls: the queue overruns, which stops its queue pair.
 TEST_F(QueuePairEvents, AnOverrunIsFatalForQueueAndQueuePair) {
   Side c = Side::make();
   Owned<ibv_cq> small(ibv_create_cq(c.context.get(), 1, nullptr, nullptr, 0));

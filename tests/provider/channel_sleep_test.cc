@@ -1,5 +1,5 @@
-// Programs that sleep on a completion channel are woken by their packets, and take them themselves; where they do not
-// come, or sleep in another way, the progress thread does it.
+// Programs that sleep on a completion channel are woken by their packets, and take them themselves. If they do not
+// return, or sleep in another way, the progress thread takes them.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <infiniband/verbs.h>
@@ -117,7 +117,7 @@ TEST_F(Sleeper, IsWokenByNewPacketsOnly) {
   close(epoll);
 }
 
-// Not asked any more: packets do not wake it.
+// The descriptor was removed: packets do not wake it.
 TEST_F(Sleeper, AnEpollSetForgetsTheChannel) {
   const int epoll = watch(EPOLLIN);
   ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
@@ -142,7 +142,7 @@ TEST_F(Sleeper, AnEpollSetIsChanged) {
   close(epoll);
 }
 
-// Of asynchronous events, say.
+// For asynchronous events, for example.
 TEST_F(Sleeper, AQueueWantsACompletionChannel) {
   ibv_comp_channel other = *b.channel;
   other.fd = b.context->async_fd;
@@ -174,7 +174,7 @@ TEST_F(Sleeper, SeveralChannelsAreServedByTheThread) {
   blocking_rounds(20);
 }
 
-// It has attended so far, and does something else now: what its peer writes arrives nevertheless.
+// It was the progress owner so far, and now computes: data from its peer arrives nevertheless.
 TEST_F(Sleeper, IsHelpedWhileItComputes) {
   blocking_rounds(50);
   for (int i = 1; i <= 5; ++i) {
@@ -194,7 +194,7 @@ TEST_F(Sleeper, IsHelpedWhileItComputes) {
 
 void ignore(int) {}
 
-// A thread that sleeps in ibv_get_cq_event() is sent a signal; answers what it returned, or what it was woken by later.
+// Sends a signal to a thread that sleeps in ibv_get_cq_event(); returns its result, or the cause of a later wakeup.
 void expect_wait_ends(Side& side, int flags, bool by_signal, const std::function<void()>& send) {
   struct sigaction action {
   }, before{};

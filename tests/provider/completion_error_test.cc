@@ -1,4 +1,4 @@
-// Each error that a completion can tell, made through verbs: what went wrong, what this side and the other are told.
+// Each error that a completion can report, made through verbs: the cause, and the completions of both sides.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -30,7 +30,7 @@ class CompletionErrors : public testing::Test {
     }
     return out;
   }
-  // The send fails so, with everything a program may look at; what comes behind it is flushed, in both directions.
+  // The send fails so, with all members that a program may read; later requests are flushed, in both directions.
   void expect_send_error(ibv_wc_status status) {
     const ibv_wc completion = wait_completion(a.cq.get());
     EXPECT_EQ(completion.status, status) << ibv_wc_status_str(completion.status);
@@ -39,7 +39,7 @@ class CompletionErrors : public testing::Test {
     ibv_sge sge = a.sge(0, 8);
     ibv_send_wr next = request(IBV_WR_RDMA_WRITE, sge);
     next.wr_id = 43;
-    next.send_flags = 0;  // errors complete also where nobody asked
+    next.send_flags = 0;  // errors complete without a request, too
     ASSERT_EQ(post_send(a, next), 0);
     const ibv_wc flushed = wait_completion(a.cq.get());
     EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
@@ -136,7 +136,7 @@ TEST_F(CompletionErrors, KeysAndRangesOfThePeer) {
 
 TEST_F(CompletionErrors, WhatTheQueuePairDoesNotAllow) {
   join();
-  ibv_qp_attr closed{};  // no flag: nothing from afar
+  ibv_qp_attr closed{};  // no flag: no remote access
   ASSERT_EQ(ibv_modify_qp(b.qp.get(), &closed, IBV_QP_ACCESS_FLAGS), 0);
   ibv_sge sge = a.sge(0, 8);
   ASSERT_EQ(post_send(a, request(IBV_WR_RDMA_WRITE, sge)), 0);

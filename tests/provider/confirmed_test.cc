@@ -1,5 +1,5 @@
-// ATOMIC WRITE and FLUSH through the real libibverbs: posted in each way there is, granted and refused, and what the
-// device says of them.
+// ATOMIC WRITE and FLUSH through the real libibverbs: posted in each possible way, granted and refused, and the
+// device's report of them.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 

@@ -43,7 +43,7 @@ std::size_t leases_a_context() {
   return shards == nullptr ? 1 : static_cast<std::size_t>(std::atoi(shards));
 }
 
-// brdmad learns of an end from the connection.
+// brdmad detects an end by the connection.
 bool becomes_lessees(std::size_t count) {
   for (int tries = 0; tries < 500; ++tries, std::this_thread::sleep_for(10ms)) {
     if (lessees().size() == count) return true;
@@ -70,7 +70,7 @@ void expect_they_work(Side& a, Side& b) {
   }
 }
 
-// In the order in which a program destroys what it has made.
+// In the order in which a program destroys its objects.
 void end(Side& side) { const Side ended(std::move(side)); }
 
 int exit_code(pid_t child) {
@@ -159,7 +159,7 @@ TEST(Contexts, PortEventsGoToAll) {
   ASSERT_TRUE(ip("link del contexts0"));
 }
 
-// Of one process and one engine, but not of one program's making: domains are apart.
+// In one process and one engine, but separate contexts: domains are separate.
 TEST(Contexts, KeysOfAnotherContextAreRefused) {
   Side a = Side::make(), b = Side::make(), c = Side::make(), d = Side::make();
   connect(a, b);
@@ -187,7 +187,7 @@ TEST(Contexts, AreClosedInAnyOrder) {
   EXPECT_TRUE(becomes_lessees(0));
 }
 
-// What a program has left in a context that it closes is gone, as if it had destroyed it.
+// Objects left in a closed context are gone, as if the program had destroyed them.
 TEST(Contexts, ObjectsGoWithTheirContext) {
   Side a = Side::make(), b = Side::make(), c = Side::make(), d = Side::make();
   connect(a, b);
@@ -332,7 +332,7 @@ TEST(Contexts, ThreadsOpenAndClose) {
   EXPECT_TRUE(becomes_lessees(0));
 }
 
-// Who opens after a lease has ended gets another one, though the contexts of the first are still there.
+// A context opened after a lease has ended gets another one, though the contexts of the first are still there.
 TEST(Contexts, ALeaseThatHasEndedIsNotShared) {
   Side a = Side::make(), b = Side::make();
   connect(a, b);

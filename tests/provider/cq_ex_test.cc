@@ -1,5 +1,5 @@
-// Extended completion queues through the real libibverbs: the members of completions, when they were made, overruns,
-// threads; and the verbs that this device has not, each with its answer.
+// Extended completion queues through the real libibverbs: the members of completions, their timestamps, overruns,
+// threads; and the verbs that this device lacks, each with its error.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -128,11 +128,11 @@ TEST_F(ExtendedCq, TimestampsSayWhenACompletionWasMade) {
   ::clock_gettime(CLOCK_REALTIME, &wall_before);
   const std::uint64_t before = raw_clock(b.context.get());
   send(8);
-  ibv_cq* told = nullptr;
+  ibv_cq* event_cq = nullptr;
   void* context = nullptr;
-  ASSERT_EQ(ibv_get_cq_event(b.channel.get(), &told, &context), 0);
-  EXPECT_EQ(told, owner.get());
-  ibv_ack_cq_events(told, 1);
+  ASSERT_EQ(ibv_get_cq_event(b.channel.get(), &event_cq, &context), 0);
+  EXPECT_EQ(event_cq, owner.get());
+  ibv_ack_cq_events(event_cq, 1);
   const std::uint64_t after = raw_clock(b.context.get());
   ::clock_gettime(CLOCK_REALTIME, &wall_after);
   ASSERT_EQ(start(), 0);
@@ -183,7 +183,7 @@ TEST_F(ExtendedCq, IsAnOrdinaryOneAsWell) {
   ibv_end_poll(extended);
 }
 
-// What one thread reads is of one completion, while another polls as well.
+// One thread reads members of one completion, while another polls as well.
 TEST_F(ExtendedCq, ThreadsDoNotSeeEachOthersCompletions) {
   make(IBV_WC_EX_WITH_BYTE_LEN);
   constexpr std::uint32_t kRounds = 60;
@@ -238,7 +238,7 @@ TEST(ExtendedCqRefused, WhatItCannotDo) {
   EXPECT_TRUE(refused(EINVAL, [](Attributes& wanted) { wanted.comp_vector = 1; }));
 }
 
-// Each of them with its own answer, none with a crash.
+// Each of them with its own error, none with a crash.
 TEST(Refused, VerbsThatThisDeviceHasNot) {
   Side side = Side::make();
   ibv_context* const context = side.context.get();

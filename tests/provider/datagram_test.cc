@@ -48,7 +48,7 @@ ibv_ah_attr path_to(ibv_context* context, std::uint8_t gid_index) {
   return path;
 }
 
-// Of the table, those that there are: all at its beginning here.
+// Number of used entries: all at the table's beginning here.
 int gid_count(ibv_context* context) {
   ibv_gid_entry entries[16];
   return static_cast<int>(ibv_query_gid_table(context, entries, 16, 0));
@@ -67,8 +67,8 @@ ibv_send_wr datagram_to(ibv_ah* ah, std::uint32_t qpn, ibv_sge* sge) {
   return request;
 }
 
-// There, and back by an address handle made of what came.
-TEST(Datagrams, AReplyFindsItsWayByTheCompletionAlone) {
+// There, and back by an address handle made from the completion.
+TEST(Datagrams, AReplyIsAddressedByTheCompletionAlone) {
   Side a = make_datagram_side(), b = make_datagram_side();
   to_datagrams(a.qp.get());
   to_datagrams(b.qp.get());
@@ -122,7 +122,7 @@ TEST(Datagrams, AddressHandlesThatLeadNowhereAreRefused) {
   EXPECT_FALSE(refused([](ibv_ah_attr& path) { path.sl = 0xA; })) << "service levels mean nothing here";
 }
 
-// Dropped and told: what comes behind it arrives, and the port counts one violation.
+// Dropped and reported: later messages arrive, and the port counts one violation.
 TEST(Datagrams, AWrongQkeyIsCounted) {
   Side a = make_datagram_side(), b = make_datagram_side();
   to_datagrams(a.qp.get());

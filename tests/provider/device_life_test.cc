@@ -72,8 +72,8 @@ struct Slot {
   [[nodiscard]] bool hole() const { return gid.global.interface_id == 0 && gid.global.subnet_prefix == 0; }
 };
 
-// Index by index. The interface may gain an address between two of these calls, as its link-local one, which the kernel
-// adds when it likes: read again until the table before and after is the same.
+// Index by index. The interface may gain an address between two of these calls, such as its link-local one, which the
+// kernel adds at any time: read again until the table before and after is the same.
 std::vector<Slot> slots_of(ibv_context* context, std::vector<ibv_gid_entry>* table) {
   for (;;) {
     *table = table_of(context);
@@ -86,7 +86,7 @@ std::vector<Slot> slots_of(ibv_context* context, std::vector<ibv_gid_entry>* tab
   }
 }
 
-// The whole table as text, "-" for a hole, holes at the end left out. The three ways to ask must agree.
+// The whole table as text, "-" for a hole, without holes at the end. The three ways to query must agree.
 std::vector<std::string> gids_of(ibv_context* context) {
   std::vector<ibv_gid_entry> table;
   std::vector<std::string> gids;
@@ -130,7 +130,7 @@ class DeviceLife : public testing::Test {
     context.reset();
     (void)ip("link delete life1");
   }
-  // The next of this type; others are passed over.
+  // The next of this type; others are skipped.
   bool next_event(ibv_event_type type) {
     for (;;) {
       pollfd readable{context->async_fd, POLLIN, 0};
@@ -140,7 +140,7 @@ class DeviceLife : public testing::Test {
       if (event.event_type == type) return true;
     }
   }
-  // Once the events of all that was done are there: the table is what is expected.
+  // After the events of all changes the table is as expected.
   void await_gids(const std::vector<std::string>& expected) {
     while (gids_of(context.get()) != expected) {
       if (!next_event(IBV_EVENT_GID_CHANGE)) break;
@@ -171,7 +171,7 @@ TEST_F(DeviceLife, GoesOnThroughDownRenameAndAnotherMtu) {
   EXPECT_TRUE(next_event(IBV_EVENT_PORT_ERR));
   EXPECT_EQ(port_of(context.get()).state, IBV_PORT_DOWN);
   await_gids({kDefault, "::ffff:10.9.8.1"});  // the kernel takes IPv6 addresses away
-  // libibverbs puts what a program has not listed before in front.
+  // libibverbs puts devices that a program has not listed before in front.
   EXPECT_THAT(device_names(), testing::UnorderedElementsAre("brdma_life0", "brdma_lo")) << "none is up: lo serves";
   const auto again = open_device("brdma_life0");
   EXPECT_EQ(again->device, context->device);
@@ -193,7 +193,7 @@ TEST_F(DeviceLife, EndsWithItsInterface) {
   EXPECT_EQ(port_of(context.get()).state, IBV_PORT_DOWN);
 }
 
-// Whatever order the file system has: by the interfaces' index, lo last.
+// For any order of the file system: by the interfaces' index, lo last.
 TEST_F(DeviceLife, DevicesHaveOneOrder) {
   std::vector<std::string> expected{"brdma_life0"};
   for (const char* name : {"zz", "aa", "mm", "bb", "yy"}) {
@@ -204,7 +204,7 @@ TEST_F(DeviceLife, DevicesHaveOneOrder) {
   }
   ::setenv("BRDMA_LO", "1", 1);
   expected.emplace_back("brdma_lo");
-  // In a process that sees them for the first time: one that knows some lists new ones first, as libibverbs has it.
+  // In a process that lists them for the first time: libibverbs lists new ones first in one that knows some.
   FILE* const listed = ::popen("ibv_devices", "r");
   ASSERT_NE(listed, nullptr);
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// Parent domains and thread domains; what the device says of paging on demand; a window that is not bound is
+// Parent domains and thread domains; the device's report of on-demand paging; a window that is not bound is
 // invalidated.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -24,7 +24,7 @@ TEST(ParentDomain, IsUsedAsItsProtectionDomainIs) {
   ASSERT_NE(parent, nullptr);
   EXPECT_EQ(ibv_dealloc_td(td), EBUSY);
   EXPECT_EQ(ibv_dealloc_pd(a.pd.get()), EBUSY);
-  // A queue pair of it works with a region of the domain that it was made of, and the other way round.
+  // A queue pair of it works with a region of the domain that it was made of, and the reverse.
   ibv_qp_init_attr attributes = usual_queue_pair(a.cq.get());
   a.qp.reset(ibv_create_qp(parent, &attributes));
   ASSERT_NE(a.qp, nullptr);
@@ -39,7 +39,7 @@ TEST(ParentDomain, IsUsedAsItsProtectionDomainIs) {
     ASSERT_EQ(post_send(a, request), 0);
     EXPECT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
   }
-  // One of a parent domain is one of what that was made of.
+  // The domain of a parent domain is the one that it was made from.
   wanted.pd = parent;
   wanted.td = nullptr;
   ibv_pd* const second = ibv_alloc_parent_domain(a.context.get(), &wanted);
@@ -95,7 +95,7 @@ TEST(ParentDomain, WhatItCannotBeMadeOf) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-// Pages that are gone when they are asked for come back, as they do for the program itself.
+// Pages that were swapped out come back when they are accessed, as for the program itself.
 TEST(OnDemand, IsForEveryTransportAndTrue) {
   Side a = Side::make(), b = Side::make();
   ibv_device_attr_ex device{};
@@ -114,7 +114,7 @@ TEST(OnDemand, IsForEveryTransportAndTrue) {
       ibv_reg_mr(b.pd.get(), pages, kBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ON_DEMAND));
   ASSERT_NE(mr, nullptr);
   connect(a, b);
-  ibv_qp_attr attributes{};  // programs say it of their queue pairs, too
+  ibv_qp_attr attributes{};  // programs set it for their queue pairs, too
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ON_DEMAND;
   ASSERT_EQ(ibv_modify_qp(b.qp.get(), &attributes, IBV_QP_ACCESS_FLAGS), 0);
   std::memset(a.memory.data(), 0x5A, a.memory.size());

@@ -1,4 +1,4 @@
-// Event pipes by themselves (provider/event_pipe.h): what a program reads and what it must not notice.
+// Event pipes alone (provider/event_pipe.h): the program's view, and effects that it must not notice.
 #include "event_pipe.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ class EventPipeTest : public testing::Test {
   int fd = -1;
 };
 
-// Its end is one that waits: purging does not.
+// Its end blocks: purging does not.
 TEST_F(EventPipeTest, RecordsComeOutAndPurgeTakesOnlyItsOwn) {
   for (const Record record : {1, 2, 1, 3, 1, 4}) EXPECT_TRUE(pipe->write(bytes_of(record)));
   EXPECT_EQ(purge(1), 3u);
@@ -55,12 +55,12 @@ TEST_F(EventPipeTest, RecordsComeOutAndPurgeTakesOnlyItsOwn) {
   EXPECT_EQ(purge(1), 0u);
 }
 
-// The program's O_NONBLOCK is its own, and ours ours; a full pipe grows, then refuses: it never blocks.
+// The program's O_NONBLOCK and ours are independent; a full pipe grows, then refuses: it never blocks.
 TEST_F(EventPipeTest, WriterNeverBlocks) {
   EXPECT_EQ(::fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
   unsigned written = 0;
   while (pipe->write(bytes_of(7))) ++written;
-  EXPECT_GE(written, 8192u);  // what 64 KiB hold; as a rule 1 MiB
+  EXPECT_GE(written, 8192u);  // the capacity of 64 KiB; as a rule 1 MiB
   EXPECT_EQ(purge(7), written);
 }
 
@@ -88,16 +88,17 @@ TEST_F(EventPipeTest, AnotherFileIsNotPurged) {
   for (const int end : other) ::close(end);
 }
 
-// The child has what it is told, then the end of file, whether it waits or not; the parent's records stay the parent's.
+// The child reads its own events, then the end of file, whether it waits or not; the parent's records stay the
+// parent's.
 TEST_F(EventPipeTest, IsReplacedInAChild) {
   EXPECT_TRUE(pipe->write(bytes_of(5)));
   const pid_t child = ::fork();
   if (child == 0) {
     pipe->replace(fd, bytes_of(9));
     Record record = 0;
-    const bool told = ::read(fd, &record, sizeof record) == 8 && record == 9;
+    const bool notified = ::read(fd, &record, sizeof record) == 8 && record == 9;
     const bool ended = ::read(fd, &record, sizeof record) == 0 && (events() & POLLHUP) != 0;
-    ::_exit(told && ended && !pipe->write(bytes_of(9)) ? 0 : 1);
+    ::_exit(notified && ended && !pipe->write(bytes_of(9)) ? 0 : 1);
   }
   int status = -1;
   ::waitpid(child, &status, 0);

@@ -1,5 +1,5 @@
-// Completion channels and asynchronous events: one event an arming, none lost, and destruction that waits for what the
-// program has read and for nothing else.
+// Completion channels and asynchronous events: one event for each arming, none lost, and destruction that waits only
+// for events that the program has read.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <infiniband/verbs.h>
@@ -80,7 +80,7 @@ TEST_F(Events, SolicitedOnlyWaitsForASolicitedOne) {
 }
 
 // As with adapters that arm with a consumer index: a program that polls, arms and sleeps loses nothing in between. One
-// that arms when it is woken, and polls then, is not woken for the same again (perftest counts on it).
+// that arms when it is woken, and polls then, is not woken for the same completion again (perftest relies on it).
 TEST_F(Events, ArmingWithAnUnpolledCompletionBringsOneAtOnce) {
   ASSERT_EQ(post_receive(b, 1, 0, 8), 0);
   send();
@@ -179,7 +179,7 @@ TEST_F(Events, DestroyWaitsForWhatWasRead) {
   EXPECT_EQ(destroyed.get(), 0);
 }
 
-// What is not there can't be read: the events of a destroyed queue pair are gone with it.
+// Events of a destroyed queue pair are gone with it and cannot be read.
 TEST_F(Events, UnreadAsyncEventsOfAQueuePairGoWithIt) {
   ibv_sge sge = a.sge(0, 8);
   ibv_send_wr write{};

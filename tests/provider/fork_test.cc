@@ -1,6 +1,6 @@
-// What a forked child has of its parent's devices. With queue pairs at the fork: an error from each call, and an event
-// or the end of file wherever it waits; never silence. Without: a device, for whichever process makes queue pairs
-// first.
+// A forked child's view of its parent's devices. With queue pairs at the fork: an error from each call, and an event or
+// the end of file wherever it waits; it never hangs. Without: a usable device, for the first process that makes queue
+// pairs.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kPatienceMs = 10'000;
 
-// 0: nothing has failed in it.
+// 0: no failure in it.
 int in_a_child(const std::function<void()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -126,7 +126,7 @@ TEST_F(Forks, EveryCallOfAChildFailsAtOnce) {
   expect_it_works();
 }
 
-// What it inherits it may give back, events that its parent has read and not acknowledged included.
+// It may release everything it inherits, including events that its parent has read and not acknowledged.
 TEST_F(Forks, AChildDestroysWhatItInherits) {
   ASSERT_EQ(ibv_req_notify_cq(a.cq.get(), 0), 0);
   ibv_sge sge;
@@ -150,7 +150,7 @@ TEST_F(Forks, AChildDestroysWhatItInherits) {
   expect_it_works();
 }
 
-TEST_F(Forks, WhereverAChildWaitsItIsTold) {
+TEST_F(Forks, AWaitingChildIsNotified) {
   EXPECT_EQ(in_a_child([&] {
               expect_an_event_and_the_end(a.channel.get(), a.cq.get());
               expect_an_event_and_the_end(b.channel.get(), b.cq.get());
@@ -162,7 +162,7 @@ TEST_F(Forks, WhereverAChildWaitsItIsTold) {
 
 // Opens its device, arms its queue, becomes a daemon (the parent ends), and waits: by poll(), and by an epoll set that
 // is older than the fork.
-TEST(Daemons, AreToldThatTheirDeviceIsGone) {
+TEST(Daemons, AreNotifiedThatTheirDeviceIsGone) {
   std::array<int, 2> result{};
   ASSERT_EQ(::pipe2(result.data(), O_CLOEXEC), 0);
   std::fflush(nullptr);
@@ -196,7 +196,7 @@ TEST(Daemons, AreToldThatTheirDeviceIsGone) {
   EXPECT_EQ(::waitpid(program, &status, 0), program);
 }
 
-// Opened first, forked then, and the queue pairs made in the child: what a daemon may do.
+// Opened before the fork, and the queue pairs made in the child: a daemon may do so.
 TEST(Daemons, MayOpenTheirDeviceBefore) {
   const Owned<ibv_context> context = open_first_device();
   const Owned<ibv_pd> pd(ibv_alloc_pd(context.get()));
@@ -220,11 +220,11 @@ TEST(Daemons, MayOpenTheirDeviceBefore) {
                 request.opcode = IBV_WR_RDMA_WRITE;
                 request.wr.rdma = {.remote_addr = sge.addr + 4096, .rkey = mr->rkey};
                 ASSERT_EQ(ibv_post_send(qp.get(), &request, &bad), 0);
-                ibv_cq* told = nullptr;
+                ibv_cq* event_cq = nullptr;
                 void* user = nullptr;
                 ASSERT_NE(waited(channel->fd) & POLLIN, 0) << "the child has a progress thread";
-                ASSERT_EQ(ibv_get_cq_event(channel.get(), &told, &user), 0);
-                ibv_ack_cq_events(told, 1);
+                ASSERT_EQ(ibv_get_cq_event(channel.get(), &event_cq, &user), 0);
+                ibv_ack_cq_events(event_cq, 1);
                 EXPECT_EQ(wait_completion(cq.get()).status, IBV_WC_SUCCESS);
               }
             }),
@@ -233,7 +233,7 @@ TEST(Daemons, MayOpenTheirDeviceBefore) {
   EXPECT_EQ(errno, EBUSY);
 }
 
-TEST(RdmaCm, AChildIsToldThatItsParentsChannelIsNone) {
+TEST(RdmaCm, AChildGetsAnErrorFromItsParentsChannel) {
   rdma_event_channel* const channel = rdma_create_event_channel();
   ASSERT_NE(channel, nullptr);
   EXPECT_EQ(in_a_child([&] {

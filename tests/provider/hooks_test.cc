@@ -1,5 +1,5 @@
-// The hooks in place: this program runs with libbitmaprdma.so preloaded, in a network namespace of its own, and asks
-// libc for our paths in every way that the hooks know.
+// The hooks in place: this program runs with libbitmaprdma.so preloaded, in a network namespace of its own, and
+// accesses the library's paths through libc in every way that the hooks know.
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -68,7 +68,7 @@ TEST(Hooks, EveryOpenFindsTheFile) {
     EXPECT_EQ(std::fgets(line, sizeof line, file), guid);
     std::fclose(file);
   }
-  const int directory = ::open(kClass, O_RDONLY | O_DIRECTORY);  // relative to what was opened, no hook is needed
+  const int directory = ::open(kClass, O_RDONLY | O_DIRECTORY);  // relative to an open directory, no hook is needed
   EXPECT_EQ(read_all(::openat(directory, "brdma_lo/node_guid", O_RDONLY)), guid);
   ::close(directory);
 }
@@ -119,7 +119,7 @@ TEST(Hooks, DirectoriesAreListedInEveryWay) {
   }
   ::closedir(directory);
   EXPECT_THAT(names, testing::ElementsAre("brdma_lo"));
-  const auto release = [](auto** const& list, int count) {  // what the call that counts has made of the list
+  const auto release = [](auto** const& list, int count) {  // the counting call's result
     for (int i = 0; i < count; ++i) std::free(list[i]);
     std::free(list);
     return count;
@@ -165,7 +165,7 @@ TEST(Hooks, OtherUsesOfOurPaths) {
   std::fclose(file);
 }
 
-// The older ones want a buffer, ignore the flag, and look for what a link points at.
+// The older ones need a buffer, ignore the flag, and follow links.
 TEST(Hooks, OfAFunctionWithSeveralVersionsTheNewestIsCalled) {
   char* resolved = ::realpath("/dev/../dev/null", nullptr);
   EXPECT_STREQ(resolved, "/dev/null");
@@ -206,7 +206,7 @@ TEST(Hooks, NetlinkOfRdmaIsNotThere) {
   ::close(other);
 }
 
-// --- what is written to a uverbs node ---
+// --- writes to a uverbs node ---
 
 struct Command {
   std::uint32_t command = 17;
@@ -251,7 +251,8 @@ int open_descriptors() {
   return count;
 }
 
-// The program knows of one descriptor of a channel, and closes that: ours goes with it, unless a copy is still open.
+// The program knows one descriptor of a channel, and closes it: the library's goes with it, unless a copy is still
+// open.
 TEST_F(Node, AChannelThatIsClosedLeavesNoDescriptor) {
   const int before = open_descriptors();
   const int channel = create_channel(fd_);
@@ -366,7 +367,7 @@ TEST_F(Node, ChildOfForkKeepsItsOwnBooks) {
 void handler(int) {}
 void other_handler(int) {}
 
-// What the kernel has, whoever stands in front of it.
+// The kernel's own, whichever handler is in front of it.
 auto kernels_handler(int signal) {
   struct {
     void (*handler)(int);
@@ -395,7 +396,7 @@ TEST(Inertness, HandlersOfSignalsReachTheKernel) {
 }
 
 TEST(Inertness, NothingHappensBeforeAPathIsOurs) {
-  // /bin/true with the library preloaded: what it opens, makes and starts, counted by the kernel.
+  // /bin/true with the library preloaded: its opens, sockets and processes, counted by the kernel.
   const std::string strace = "/usr/bin/strace";
   if (::access(strace.c_str(), X_OK) != 0) GTEST_SKIP() << "no strace";
   std::FILE* run = ::popen("strace -f -e trace=socket,clone,clone3,fork,vfork,mkdir,connect /bin/true 2>&1", "r");

@@ -1,6 +1,6 @@
-// Before a queue pair forgets its peer (destroyed, moved to RESET or ERR, as rdma_disconnect does) it says once more
-// what it has received: a peer that missed the last acknowledgement would resend to nobody until its retries run out,
-// or find its sends flushed when the disconnection reaches it. Counted on the wire.
+// Before a queue pair forgets its peer (destroyed, moved to RESET or ERR, as in rdma_disconnect) it repeats its last
+// acknowledgement. Otherwise a peer that missed it would retransmit until its retries run out, or find its sends
+// flushed when the disconnection arrives. Counted on the wire.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -32,7 +32,7 @@ struct Offload {  // before each message, with PACKET_VNET_HDR: struct virtio_ne
 };
 constexpr std::uint8_t kCapsOpcode = 0xE0;
 
-// All that comes in through lo.
+// Receives all packets on lo.
 class Listener {
  public:
   Listener() : fd_(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, htons(ETH_P_ALL))) {
@@ -40,7 +40,7 @@ class Listener {
     address.sll_family = AF_PACKET;
     address.sll_protocol = htons(ETH_P_ALL);
     address.sll_ifindex = static_cast<int>(::if_nametoindex("lo"));
-    const int on = 1;  // what says where a message's packets begin
+    const int on = 1;  // metadata with the packet's header offset
     EXPECT_EQ(::setsockopt(fd_, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on), 0) << std::strerror(errno);
     EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << std::strerror(errno);
   }
@@ -48,8 +48,8 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // Bytes of RoCE payload for that queue pair since the last call, without CAPS, which may still be agreed on. lo hands
-  // a datagram over within the send call, so nothing is under way.
+  // Bytes of RoCE payload for that queue pair since the last call, without CAPS, which may still be exchanged. lo hands
+  // a datagram over within the send call, so nothing is in flight.
   std::size_t bytes_for(std::uint32_t qpn) {
     std::size_t sum = 0;
     std::array<std::uint8_t, 65536> packet{};
@@ -65,7 +65,7 @@ class Listener {
   }
 
  private:
-  // Of one message, which may be several packets: to whomever each is.
+  // Of one message, which may be several packets: for each its destination.
   static std::size_t roce_bytes(std::span<const std::uint8_t> message, std::uint32_t qpn) {
     Offload offload{};
     if (message.size() < sizeof offload + ETH_HLEN + 1) return 0;
@@ -90,14 +90,15 @@ class Listener {
 
 class Leaving : public testing::Test {
  protected:
-  // Else queue pairs of one host go on agreeing, by CAPS, while the first message is sent: that counts, too.
+  // Else queue pairs of one host still exchange CAPS while the first message is sent: that counts, too.
   static Side make() {
     ::setenv("BRDMA_LOCAL", "0", 1);
     return Side::make();
   }
   Leaving() : a(make()), b(make()) { connect(a, b); }
 
-  // `a` has sent, and knows that it arrived; nothing is due. What `leave` makes `b` send to it.
+  // `a` has sent, and has its acknowledgement; nothing is due. Returns the bytes that `b` sends to it because of
+  // `leave`.
   std::size_t acknowledged_when(const std::function<int()>& leave) {
     ibv_sge sge = a.sge(0, 64);
     EXPECT_EQ(post_receive(b, 1, 0, 64), 0);
@@ -132,12 +133,12 @@ TEST_F(Leaving, ByAMoveToReset) {
   EXPECT_GE(acknowledged_when([this] { return move_to(IBV_QPS_RESET); }), kSmallestAcks);
 }
 
-TEST_F(Leaving, WhoStaysSaysNothingAgain) {
+TEST_F(Leaving, WithoutLeavingNothingIsRepeated) {
   EXPECT_EQ(acknowledged_when([this] { return move_to(IBV_QPS_SQD); }), 0u);
 }
 
-// What the peer acknowledged lies in our socket when we move: it counts. (With a network device it would have been
-// taken out long ago; a library that closes a connection does not poll first.)
+// The peer's acknowledged packets lie in our socket when the queue pair leaves: they count. (With a network device they
+// would have been taken out long ago; a library that closes a connection does not poll first.)
 TEST_F(Leaving, AfterWhatHasArrivedAlready) {
   const auto move = [](Side& side, ibv_qp_state state) {
     ibv_qp_attr attributes{};

@@ -1,4 +1,5 @@
-// What ibv_query_device() says can be had: as many objects of each kind, work requests, scatter entries.
+// The limits that ibv_query_device() reports are available: as many objects of each kind, work requests, scatter
+// entries.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -111,7 +112,7 @@ TEST_F(ReportedLimits, MulticastGroups) {
     ASSERT_EQ(ibv_attach_mcast(qps[i].get(), &first, 0), 0) << i;
     ++attached;
   }
-  // As many in all as is said.
+  // As many in all as reported.
   for (int i = 0; attached < device.max_total_mcast_qp_attach; ++i, ++attached) {
     const ibv_gid gid = group(1 + i / (device.max_mcast_qp_attach - 1));
     const auto member = static_cast<std::size_t>(1 + i % (device.max_mcast_qp_attach - 1));
@@ -128,7 +129,7 @@ TEST_F(ReportedLimits, MulticastGroups) {
   ASSERT_EQ(ibv_detach_mcast(qps[0].get(), &beyond, 0), 0);
 }
 
-// Of one queue pair: posted, and there until a receive is.
+// For one queue pair: posted, and pending until a receive is posted.
 TEST_F(ReportedLimits, WorkRequestsAndScatterEntries) {
   Side a = Side::make(), b = Side::make();
   const auto requests = static_cast<std::uint32_t>(device.max_qp_wr), sges = static_cast<std::uint32_t>(device.max_sge);

@@ -47,7 +47,7 @@ bool enter_network() {
   return entered == brdma::test::Entered::kYes;
 }
 
-// Not by UDP, to which all falls back without a word; by what brdmad has counted.
+// Not by UDP, the silent fallback; judged by brdmad's counters.
 bool came_and_left_by_xdp() {
   const auto answer = brdma::io::query_daemon({{"query", "statistics"}});
   if (!answer) {
@@ -67,7 +67,7 @@ bool came_and_left_by_xdp() {
   return false;
 }
 
-// For whoever reads that packets went by UDP: what each of our devices said of it.
+// Explains why packets went by UDP: each device's reason.
 void print_why_udp() {
   const auto reply = brdma::io::query_daemon({{"query", "resource"}, {"what", "objects"}});
   if (!reply) return;
@@ -88,8 +88,8 @@ void preload_library() {
 
 }  // namespace
 
-// librspreload.so may end a program that polls a negative descriptor (io/system/poll_open.h): the library is to poll
-// none.
+// librspreload.so may end a program that polls a negative descriptor (io/system/poll_open.h): the library must not poll
+// one.
 extern "C" __attribute__((visibility("default"))) int poll(pollfd* fds, nfds_t count, int timeout_ms) {
   static auto* const real = reinterpret_cast<decltype(&::poll)>(::dlsym(RTLD_NEXT, "poll"));
   for (nfds_t i = 0; i < count; ++i) {
@@ -100,7 +100,7 @@ extern "C" __attribute__((visibility("default"))) int poll(pollfd* fds, nfds_t c
   return real(fds, count, timeout_ms);
 }
 
-// Before any packet comes for a device that a program has opened, the mirror is to know by which queue.
+// The mirror must know the queue before any packet comes for a device that a program has opened.
 extern "C" {
 struct ibv_context;
 struct ibv_device;
@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
     if (std::getenv("BRDMA_TEST_XDP") != nullptr) {
       ::setenv("BRDMA_DATAPATH", "xdp", 1);
       ::setenv("BRDMA_TRANSMIT", "xdp", 1);
-      ::setenv("BRDMA_IDLE_SECONDS", "60", 1);  // it is asked in the end what it has counted
+      ::setenv("BRDMA_IDLE_SECONDS", "60", 1);  // its counters are read at the end
     }
     ::execv("/proc/self/exe", argv);
     std::perror("execv");

@@ -1,5 +1,5 @@
-// Ten thousand RC queue pairs in one program, all connected, all used: a message each way on every one, no thread and
-// no descriptor more for it. Prints what it took.
+// Ten thousand RC queue pairs in one program, all connected, all used: a message in each direction on every one,
+// without an extra thread or descriptor. Prints the time and memory.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -110,9 +110,9 @@ TEST(ManyQueuePairs, TenThousandAreConnectedAndUsed) {
   ASSERT_TRUE(a.side.memory == b.side.memory);
   const double working = watch.seconds();
   const long used = resident_bytes();
-  // What all of it may cost: a leak or a table that grows with its square would be seen, a busy machine not.
+  // Upper bounds: they reveal a leak or a table that grows with its square, and tolerate a busy machine.
   EXPECT_LT(used - before, static_cast<long>(2 * kPairs * 16 * 1024));
-  EXPECT_LE(entries("/proc/self/fd"), descriptors + 8);  // sockets that are connected to the peer sent to most
+  EXPECT_LE(entries("/proc/self/fd"), descriptors + 8);  // connected sockets of the most used peers
   (void)watch.seconds();
   a.qps.clear();
   b.qps.clear();

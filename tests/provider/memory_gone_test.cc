@@ -1,5 +1,5 @@
-// Registered memory that the program takes away: unmapped, protected, cut off with its file. Completions with an error
-// at both sides, never the end of the program; and the handlers of signals that a program has for itself.
+// Registered memory that the program removes: unmapped, protected, truncated with its file. Completions with an error
+// at both sides, never the end of the program; and the signal handlers of the program itself.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ constexpr std::size_t kBytes = 1 << 20;
 constexpr int kEverything =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-// Pages that go, their addresses staying reserved: nothing else can be mapped there meanwhile.
+// Pages that are removed while their addresses stay reserved: nothing else can be mapped there meanwhile.
 class Pages {
  public:
   explicit Pages(ibv_pd* pd, int file = -1)
@@ -56,13 +56,14 @@ class Pages {
   Owned<ibv_mr> mr_;
 };
 
-constexpr std::uint32_t kSmall = 64, kPacket = 1024, kLarge = 700'000;  // the last is fetched where that is done
+constexpr std::uint32_t kSmall = 64, kPacket = 1024,
+                        kLarge = 700'000;  // the last is passed by reference where possible
 
 class MemoryGone : public testing::TestWithParam<std::uint32_t> {
  protected:
   MemoryGone() { connect(a, b); }
 
-  // Signalled WRITE, READ or SEND between the memory that goes and that which stays.
+  // Signalled WRITE, READ or SEND between removed memory and memory that stays.
   ibv_send_wr request(ibv_wr_opcode opcode, bool own, bool remote) {
     sge = own ? mine.sge(bytes) : a.sge(0, bytes);
     ibv_send_wr made = write_request(sge, b);
@@ -146,7 +147,7 @@ TEST_P(MemoryGone, Receive) {
   expect_others_work();
 }
 
-// Where the data is fetched it is the requester who finds out (docs/memory.md).
+// With local reference the requester finds it out (docs/memory.md).
 TEST_P(MemoryGone, SourceOfARead) {
   theirs.take();
   const ibv_wc_status status = run(request(IBV_WR_RDMA_READ, false, true));
@@ -206,7 +207,7 @@ TEST_P(MemoryGoneSmall, AFileThatIsCutOff) {
   ::close(file);
 }
 
-// While it is being sent, at a moment that nobody chooses: an error or, where all was acknowledged before, none.
+// While it is sent, at a random moment: an error, or none if all was acknowledged before.
 TEST_P(MemoryGoneSmall, SourceThatGoesUnderWay) {
   for (int round = 0; round < 20; ++round) {
     const Pages source(a.pd.get());
@@ -269,7 +270,7 @@ TEST_P(MemoryGoneSmall, HandlersThatAProgramInstallsLaterAreItsOwn) {
   expect_others_work();
 }
 
-// By a system call of its own, as Go does: found out when memory is registered next.
+// Replaced by a direct system call, as in Go: detected at the next registration.
 TEST_P(MemoryGoneSmall, AHandlerThatReplacesOursIsChained) {
   struct KernelAction {
     void (*handler)(int, siginfo_t*, void*) = nullptr;
@@ -295,7 +296,7 @@ TEST_P(MemoryGoneSmall, AHandlerThatReplacesOursIsChained) {
 INSTANTIATE_TEST_SUITE_P(Bytes, MemoryGoneSmall, testing::Values(kSmall));
 
 // A server whose clean-up frees the buffer before the queue pair, while the client still works on it.
-struct Told {
+struct PeerInfo {
   std::uint32_t qpn = 0, rkey = 0;
   std::uint64_t address = 0;
 };
@@ -322,8 +323,8 @@ void join(Side& side, std::uint32_t peer_qpn) {
     void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     std::memset(memory, 1, kBytes);
     Owned<ibv_mr> mr(ibv_reg_mr(side.pd.get(), memory, kBytes, kEverything));
-    if (!put(out, Told{side.qp->qp_num, mr->rkey, reinterpret_cast<std::uintptr_t>(memory)})) ::_exit(7);
-    join(side, get<Told>(in).qpn);
+    if (!put(out, PeerInfo{side.qp->qp_num, mr->rkey, reinterpret_cast<std::uintptr_t>(memory)})) ::_exit(7);
+    join(side, get<PeerInfo>(in).qpn);
     if (!put(out, 'r')) ::_exit(7);
     (void)get<char>(in);  // the client has begun
     ::munmap(memory, kBytes);
@@ -334,7 +335,7 @@ void join(Side& side, std::uint32_t peer_qpn) {
 
 class FreedFirst : public testing::TestWithParam<ibv_wr_opcode> {};
 
-TEST_P(FreedFirst, TheServerLivesAndTheClientIsTold) {
+TEST_P(FreedFirst, TheServerLivesAndTheClientGetsAnError) {
   std::array<int, 2> up{}, down{};
   ASSERT_EQ(::pipe(up.data()), 0);
   ASSERT_EQ(::pipe(down.data()), 0);
@@ -342,14 +343,14 @@ TEST_P(FreedFirst, TheServerLivesAndTheClientIsTold) {
   ASSERT_GE(server, 0);
   if (server == 0) serve(up[1], down[0]);
   Side side = Side::make(kBytes);
-  const auto told = get<Told>(up[0]);
-  ASSERT_TRUE(put(down[1], Told{side.qp->qp_num}));
+  const auto peer_info = get<PeerInfo>(up[0]);
+  ASSERT_TRUE(put(down[1], PeerInfo{side.qp->qp_num}));
   (void)get<char>(up[0]);
-  join(side, told.qpn);
+  join(side, peer_info.qpn);
   ibv_sge sge = side.sge(0, 200'000);
   ibv_send_wr request = send_request(sge);
   request.opcode = GetParam();
-  request.wr.rdma = {.remote_addr = told.address, .rkey = told.rkey};
+  request.wr.rdma = {.remote_addr = peer_info.address, .rkey = peer_info.rkey};
   ibv_wc_status status = IBV_WC_SUCCESS;
   for (int done = 0; status == IBV_WC_SUCCESS; ++done) {
     if (done == 3) {

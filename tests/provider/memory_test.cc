@@ -1,4 +1,4 @@
-// Memory through the real libibverbs: regions registered anew, advice, limits of locked memory; windows of both types.
+// Memory through the real libibverbs: regions registered again, advice, limits of locked memory; windows of both types.
 #include <gmock/gmock.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -38,7 +38,7 @@ class Memory : public testing::Test {
   Side a, b;
 };
 
-TEST_F(Memory, IsRegisteredAnewUnderTheSameKeys) {
+TEST_F(Memory, IsRegisteredAgainUnderTheSameKeys) {
   Owned<ibv_mr> mr = region(IBV_ACCESS_LOCAL_WRITE);
   const std::uint32_t rkey = mr->rkey;
   ASSERT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kEverything), 0);
@@ -103,7 +103,7 @@ TEST_F(Memory, KindsThatWeHaveNotAreRefused) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-// Nothing is pinned.
+// Nothing is locked.
 TEST_F(Memory, TheLimitOfLockedMemoryIsOfNoMatter) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);

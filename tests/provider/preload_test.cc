@@ -1,4 +1,4 @@
-// The parts behind the hooks, each by itself; the hooks in place are tests/provider/hooks_test.cc.
+// The parts behind the hooks, each alone; the hooks in place are tests/provider/hooks_test.cc.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -151,8 +151,8 @@ TEST(DeviceFiles, SayWhatTheKernelWould) {
   EXPECT_EQ(find(entries, "dev/infiniband/uverbs7")->content, "/dev/full");
 }
 
-// libibverbs takes a device for a new one when the time of its directory changes: it may depend on nothing but what the
-// device is.
+// libibverbs takes a device for a new one when the time of its directory changes: it may depend only on the device's
+// identity.
 TEST(DeviceFiles, DirectoryTimeIsTheDevicesIdentity) {
   const std::string path = "sys/class/infiniband/brdma_eth7";
   const auto before = device_files(std::vector{device()}, makedev(1, 7));
@@ -168,7 +168,7 @@ TEST(DeviceFiles, DirectoryTimeIsTheDevicesIdentity) {
             find(device_files(std::vector{changed}, makedev(1, 7)), path)->mtime_seconds);
 }
 
-// What a machine with an RNIC and Soft-RoCE shows, as recorded; seen from a namespace, where ours are among them.
+// The files of a machine with an RNIC and Soft-RoCE, as recorded; seen from a namespace, with the library's among them.
 class KernelDevices : public testing::Test {
  protected:
   KernelDevices() : root_(fs::temp_directory_path() / ("brdma-kernel-test-" + std::to_string(::getpid()))) {
@@ -300,7 +300,7 @@ TEST_F(TreeTest, PruningSparesWhatIsInUse) {
   EXPECT_EQ(trees(), 0u);
 }
 
-// The clock that time() reads runs behind that of files by up to a tick: seen where a second begins.
+// The clock of time() runs behind the clock of files by up to a tick: visible where a second begins.
 TEST_F(TreeTest, WhatWasUsedThisMomentIsIdleForNoTimeAtTheTurnOfASecondToo) {
   const auto entries = device_files(std::vector{device()}, makedev(1, 7));
   const auto now = [] {
@@ -410,7 +410,7 @@ TEST(UverbsCommands, OnlyTheOneCommandIsTaken) {
   EXPECT_EQ(refusal(&other, sizeof other), EFAULT);
   const int free_now = ::dup(0);
   ::close(free_now);
-  EXPECT_EQ(free_now, next_free) << "the channel that nobody was told of is still open";
+  EXPECT_EQ(free_now, next_free) << "the channel without a reply is still open";
   EXPECT_EQ(uverbs_command(&other, 7), -1);
   EXPECT_EQ(errno, EINVAL);
   other.command = 3;

@@ -1,4 +1,4 @@
-// What programs do with processes, descriptors, signals and threads while a device is open.
+// Programs that use processes, descriptors, signals and threads while a device is open.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -51,7 +51,7 @@ int exit_code(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-// In a process of its own, for it cannot be taken back: pages of regions are not there in children from then on.
+// In a process of its own, because it cannot be undone: from then on pages of regions do not exist in children.
 TEST(ForkInit, ChildrenOfAProgramThatCallsItWork) {
   const pid_t program = ::fork();
   ASSERT_GE(program, 0);
@@ -154,7 +154,7 @@ TEST_F(Processes, SignalsInterruptAndLoseNothing) {
   for (std::uint64_t i = 0; i < 100; ++i) {
     ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
     ASSERT_EQ(post_receive(b, i, 0, 64), 0);
-    // Some are slept for: the message comes later.
+    // Some messages come later, so that the program sleeps.
     std::thread later([&] {
       if (i % 10 == 0) ::poll(nullptr, 0, 5);
       send_to_b();
@@ -200,7 +200,7 @@ TEST(Threads, EightOfThemUseOneDevice) {
   for (std::size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (std::size_t i = 0; i < kRounds; ++i) {
-        // Objects come and go beside the work of the others.
+        // Objects are created and destroyed beside the work of the others.
         ibv_mr* const mr = ibv_reg_mr(a.pd.get(), a.memory.data() + t * 64, 64, IBV_ACCESS_LOCAL_WRITE);
         ASSERT_NE(mr, nullptr);
         a.memory[t * 64] = static_cast<std::uint8_t>(i);
@@ -223,7 +223,7 @@ TEST(Threads, EightOfThemUseOneDevice) {
   EXPECT_EQ(done, kThreads * kRounds);
 }
 
-// Nobody has read them: they go with what they are about.
+// Nobody has read them: they go with their object.
 TEST_F(Processes, ObjectsGoWithUnreadEvents) {
   ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
   ASSERT_EQ(post_receive(b, 1, 0, 64), 0);

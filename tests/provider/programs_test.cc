@@ -1,5 +1,5 @@
 // Unmodified programs of Debian, with the library preloaded, between two network namespaces joined by veth. The whole
-// matrix, with impaired networks, is tests/e2e; here is what shows that plugin and hooks do their part.
+// matrix, with impaired networks, is tests/e2e; these cases test plugin and hooks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -83,7 +83,7 @@ class Programs : public testing::Test {
     const auto end = std::chrono::steady_clock::now() + 20s;
     while (!somebody_listens()) {
       ASSERT_LT(std::chrono::steady_clock::now(), end) << command << " does not listen: " << server.wait().output;
-      std::this_thread::sleep_for(5ms);  // another program's listen() is no event that one could wait for
+      std::this_thread::sleep_for(5ms);  // another program's listen() causes no event to wait for
     }
     Outcome client;
     {
@@ -95,7 +95,7 @@ class Programs : public testing::Test {
     EXPECT_EQ(served.exit_code, 0) << command << "\n" << served.output;
   }
 
-  // Where these tests are to be over AF_XDP (main.cc): not by UDP, to which all falls back without a word.
+  // When these tests run over AF_XDP (main.cc): not by UDP, the silent fallback.
   void TearDown() override {
     const char* const wanted = std::getenv("BRDMA_TEST_XDP");
     const auto answer = io::query_daemon({{"query", "statistics"}});
@@ -171,8 +171,8 @@ TEST(Missing, NoInterfaceIsUp) {
   EXPECT_THAT(devices.output, testing::HasSubstr("ip link set"));
 }
 
-// `command` where /tmp and /dev/shm are other file systems, with these options each. The library is shown elsewhere, as
-// it may lie below /tmp itself.
+// Runs `command` with other file systems at /tmp and /dev/shm, mounted with these options. The library is visible
+// elsewhere, as it may lie below /tmp itself.
 Outcome run_with_places(const std::string& tmp_options, const std::string& shm_options, const std::string& command) {
   return run(
       "env -u LD_PRELOAD -u XDG_RUNTIME_DIR unshare -m sh -c 'mount --bind \"$TESTED_FOLDER\""
@@ -215,7 +215,7 @@ TEST(WaysIn, LinkedInsteadOfPreloaded) {
 }
 
 #if defined(BRDMA_SANITIZED_PROGRAM)
-// Our fault is an answer, its own a report.
+// A fault of ours is an error, its own a report.
 TEST(WaysIn, WithAnAddressSanitizer) {
   ::setenv("TESTED_SANITIZED_PROGRAM", BRDMA_SANITIZED_PROGRAM, 1);
   const Outcome sanitized = run("\"$TESTED_SANITIZED_PROGRAM\"");
@@ -226,7 +226,7 @@ TEST(WaysIn, WithAnAddressSanitizer) {
 }
 #endif
 
-// Faults of theirs become exceptions as ever, ours answers.
+// Their faults become exceptions as usual, ours errors.
 #if defined(BRDMA_JAVA_PROGRAM)
 TEST(WaysIn, FromJava) {
   ::setenv("TESTED_JAVA_PROGRAM", BRDMA_JAVA_PROGRAM, 1);
@@ -260,7 +260,7 @@ TEST_F(Programs, ScrubbedEnvironment) {
   }
 }
 
-// As an ordinary user has it: a user namespace in which he is who he was. (Who is 0 needs one capability for that.)
+// As an ordinary user: a user namespace with the same user. (User 0 needs one capability for that.)
 TEST_F(Programs, ScrubbedEnvironmentWithoutCapabilities) {
   const std::string bare =
       "env -u LD_PRELOAD setpriv --bounding-set=-all,+setfcap --inh-caps=-all \"$TESTED_BRDMA\""
@@ -269,7 +269,7 @@ TEST_F(Programs, ScrubbedEnvironmentWithoutCapabilities) {
   expect_pair_runs(bare + "ibv_rc_pingpong -g 1 -e");
 }
 
-// Through /proc/self/root, which no hook knows: what a static program sees. What was there is there.
+// Through /proc/self/root, which no hook knows: the view of a static program. Original files are there.
 TEST_F(Programs, NamespaceShowsTheFilesToEverybody) {
   const std::string below = "ls /proc/self/root";
   EXPECT_THAT(run(kScrubbed + below + "/sys/class/infiniband").output, testing::HasSubstr("brdma_left\n"));

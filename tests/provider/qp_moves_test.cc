@@ -1,5 +1,5 @@
-// Every move of a queue pair's state with its attributes, through ibv_modify_qp: what must come with it, what may, what
-// may not. The table is IBTA's (10.3.1, and the modifiers of Modify QP in chapter 11), written down here once more.
+// Every transition of a queue pair's state with its attributes, through ibv_modify_qp: required, optional and forbidden
+// ones. The table is IBTA's (10.3.1, and the modifiers of Modify QP in chapter 11), written a second time.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -23,8 +23,8 @@ constexpr int kPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_
 constexpr int kResponder = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 constexpr int kRequester = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 
-// All that is not here is forbidden, but for the moves to RESET and ERR, which are always allowed and take nothing.
-// Migration to an alternate path (IBV_QP_ALT_PATH, IBV_QP_PATH_MIG_STATE) is a feature that we have not.
+// Transitions that are not here are forbidden, except those to RESET and ERR, which are always allowed and take
+// nothing. Migration to an alternate path (IBV_QP_ALT_PATH, IBV_QP_PATH_MIG_STATE) is not supported.
 constexpr std::array kMoves{
     Move{IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
     Move{IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
@@ -70,7 +70,7 @@ class Moves : public testing::TestWithParam<ibv_qp_type> {
  protected:
   Moves() : side(Side::make()) {}
 
-  // Values that are fine for every attribute.
+  // Valid values for every attribute.
   [[nodiscard]] ibv_qp_attr values(ibv_qp_state from, ibv_qp_state to) const {
     ibv_qp_attr out{};
     out.qp_state = to;
@@ -109,7 +109,7 @@ class Moves : public testing::TestWithParam<ibv_qp_type> {
     EXPECT_EQ(qp->state, state);
     return qp;
   }
-  // On a fresh queue pair: what ibv_modify_qp answers. A refused move changes nothing.
+  // On a fresh queue pair: returns ibv_modify_qp's result. A refused transition changes nothing.
   int try_move(ibv_qp_state from, ibv_qp_state to, int mask) {
     const auto qp = make(from);
     const int error = move(qp.get(), values(from, to), mask);
@@ -158,7 +158,7 @@ TEST_P(Moves, TheCurrentStateMustBeTheOneThatIsNamed) {
   EXPECT_EQ(move(qp.get(), values(IBV_QPS_RTS, IBV_QPS_RTS), IBV_QP_CUR_STATE), 0);
 }
 
-TEST_P(Moves, QueriesTellCapabilitiesInEveryState) {
+TEST_P(Moves, QueriesReportCapabilitiesInEveryState) {
   for (const ibv_qp_state state : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_ERR}) {
     const auto qp = make(state);
     ibv_qp_attr now{};

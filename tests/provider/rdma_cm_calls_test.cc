@@ -21,7 +21,7 @@ void without_waiting(const Channel& channel) {
   ASSERT_EQ(::fcntl(channel.channel->fd, F_SETFL, ::fcntl(channel.channel->fd, F_GETFL) | O_NONBLOCK), 0);
 }
 
-// A listener and one who has asked it for a connection; both have their queue pairs.
+// A listener and a client that has requested a connection; both have their queue pairs.
 struct Asked {
   Asked() {
     const std::uint16_t port = listen_somewhere(listener.id);
@@ -44,8 +44,8 @@ void end(rdma_cm_id* child) {
   EXPECT_EQ(rdma_destroy_id(child), 0);
 }
 
-// What waits on the old channel comes along: of a listener its requests, of both ends of a connection what they are
-// told; nothing is told twice, and nothing is left behind for whoever waits there.
+// Events that wait on the old channel move along: of a listener its requests, of both ends of a connection their
+// events. No event comes twice, and none is left behind on the old channel.
 TEST(RdmaCmMigration, TakesWaitingEventsAlong) {
   Channel server, client;
   Asked world;
@@ -76,7 +76,7 @@ TEST(RdmaCmMigration, TakesWaitingEventsAlong) {
   end(child);
 }
 
-// To no channel of the program's: librdmacm makes one, and its calls wait for what they begin.
+// Without a channel of the program's: librdmacm makes one, and its calls become synchronous.
 TEST(RdmaCmMigration, WithoutAChannelCallsAreSynchronous) {
   Channel server, client;
   Id listener(server), active(client);
@@ -99,8 +99,8 @@ TEST(RdmaCmMigration, WithoutAChannelCallsAreSynchronous) {
   EXPECT_EQ(rdma_destroy_id(child), 0);
 }
 
-// A client gives a silent peer up after 7.3 s; one that lets it know that it thinks (MRA) is waited for. Time passes
-// here because it is what is tested.
+// A client gives a silent peer up after 7.3 s; a peer that sends MRA ("still working") is waited for. Real time passes
+// here because it is under test.
 TEST(RdmaCmCalls, AServerMayTakeItsTime) {
   constexpr int kLongerThanSilenceMs = 8'500;
   Asked world;
@@ -218,7 +218,7 @@ TEST(RdmaCmOptions, PortsAreSharedByThoseWhoSaySo) {
   EXPECT_EQ(errno, EADDRINUSE) << "only one listens";
 }
 
-// :: stands for IPv4 too, unless the program says otherwise.
+// :: stands for IPv4 too, unless the program sets otherwise.
 TEST(RdmaCmOptions, Ipv6OnlyLeavesIpv4ToOthers) {
   Channel channel;
   for (const bool only : {false, true}) {
@@ -235,7 +235,7 @@ TEST(RdmaCmOptions, Ipv6OnlyLeavesIpv4ToOthers) {
   }
 }
 
-// The attributes that a program which modifies its queue pair itself gets: exactly those that each move needs.
+// A program that modifies its queue pair itself gets exactly the attributes that each transition needs.
 TEST(RdmaCmCalls, AttributesForEachMove) {
   Asked world;
   rdma_cm_id* const child = world.child();
@@ -267,8 +267,8 @@ TEST(RdmaCmCalls, AttributesForEachMove) {
   EXPECT_EQ(rdma_destroy_id(child), 0);
 }
 
-// A program whose queue pairs are not librdmacm's: it is shown the answer, and says itself when it is ready. What both
-// sides say of their devices (ECE) comes across.
+// A program whose queue pairs are not librdmacm's: it gets the reply, and reports itself when it is ready. Both sides'
+// descriptions of their devices (ECE) arrive.
 TEST(RdmaCmCalls, AProgramThatKeepsItsQueuePairsToItself) {
   Channel server, client;
   Id listener(server), active(client);
@@ -309,7 +309,7 @@ TEST(RdmaCmCalls, AProgramThatKeepsItsQueuePairsToItself) {
   EXPECT_EQ(rdma_destroy_id(child), 0);
 }
 
-// Data may come before the client's confirmation does: a server that sees it says so. Here the confirmation is late
+// Data may come before the client's confirmation does: a server that sees it reports so. Here the confirmation is late
 // because the client's program is.
 TEST(RdmaCmCalls, AServerThatSeesDataFirstSaysSo) {
   Channel server, client;
@@ -334,7 +334,7 @@ TEST(RdmaCmCalls, AServerThatSeesDataFirstSaysSo) {
   EXPECT_EQ(errno, EINVAL) << "no other event is for it";
   ASSERT_EQ(rdma_establish(active.id), 0) << std::strerror(errno);
   EXPECT_EQ(rdma_disconnect(active.id), 0);
-  EXPECT_EQ(next_event(server), RDMA_CM_EVENT_DISCONNECTED) << "and was told of its beginning once";
+  EXPECT_EQ(next_event(server), RDMA_CM_EVENT_DISCONNECTED) << "and got one event of its beginning";
   EXPECT_EQ(next_event(client), RDMA_CM_EVENT_DISCONNECTED);
   end(child);
 }

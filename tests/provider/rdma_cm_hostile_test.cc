@@ -1,5 +1,5 @@
-// Commands that no librdmacm would write to RDMA-CM's node: each is refused with the errno value that the kernel has
-// for it, and changes nothing. Once with a table of all commands, then one mistake at a time.
+// Commands that no librdmacm would write to RDMA-CM's node: each is refused with the kernel's errno value, and changes
+// nothing. Once with a table of all commands, then one mistake at a time.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 
 namespace {
 
-using namespace brdma::provider::ucma;  // NOLINT(google-build-using-namespace): the test speaks it
+using namespace brdma::provider::ucma;  // the test uses the protocol
 using Bytes = std::vector<std::byte>;
 
 constexpr char kNode[] = "/dev/infiniband/rdma_cm";
@@ -30,7 +30,7 @@ constexpr std::size_t kNone = ~std::size_t{0};
 
 struct Shape {
   Command command;
-  std::size_t bytes, id_at, response_at, answer;  // `answer`: the least that there must be room for
+  std::size_t bytes, id_at, response_at, answer;  // `answer`: the smallest room for the reply
 };
 constexpr Shape kShapes[] = {
     {Command::kCreateId, sizeof(CreateId), kNone, offsetof(CreateId, response), 4},
@@ -82,7 +82,7 @@ class Node {
   Node& operator=(const Node&) = delete;
   [[nodiscard]] int fd() const { return fd_; }
 
-  // errno of a command with this payload; 0: taken.
+  // errno of a command with this payload; 0: accepted.
   [[nodiscard]] int write(std::uint32_t command, const Bytes& payload, std::size_t out = 0) const {
     const Header header{command, static_cast<std::uint16_t>(payload.size()), static_cast<std::uint16_t>(out)};
     Bytes bytes = bytes_of(header);
@@ -137,7 +137,7 @@ class Pages {
   ~Pages() { ::munmap(memory_, 3 * page_); }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
-  // Where an answer can't go: nowhere, not mapped, not writable, not wholly there.
+  // Invalid addresses for an answer: null, not mapped, not writable, partly mapped.
   [[nodiscard]] std::vector<std::uint64_t> bad_for_answers() const {
     return {0,
             8,
@@ -147,7 +147,7 @@ class Pages {
             0xFFFF'FFFF'FFFF'0000,
             0x8000'0000'0000'0000};
   }
-  // The last `bytes` before what is not there.
+  // The last `bytes` before unmapped memory.
   [[nodiscard]] std::byte* end(std::size_t bytes) const { return memory_ + page_ - bytes; }
 
  private:
@@ -155,7 +155,7 @@ class Pages {
   std::byte* memory_;
 };
 
-// A payload whose answer, if it has one, could be given.
+// A payload whose answer, if it has one, could be written.
 Bytes payload_of(const Shape& shape, std::uint32_t id, std::uint64_t response) {
   Bytes payload(shape.bytes);
   if (shape.command == Command::kCreateId) payload[16] = std::byte{0x06}, payload[17] = std::byte{0x01};
@@ -180,11 +180,11 @@ TEST(HostileUcma, ShortWrites) {
     const Bytes payload = payload_of(shape, 60'000, address_of(room.data()));
     for (std::size_t size = 0; size < shape.bytes; ++size) {
       const int error = node.write(number, {payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(size)}, 400);
-      // Trailing fields that older libraries do not have may be missing: then the identifier, or the event, is.
+      // Trailing fields that older libraries lack may be missing: then the identifier, or the event, is invalid.
       EXPECT_TRUE(error == EINVAL || (size + 16 >= shape.bytes && (error == ENOENT || shape.id_at == kNone)))
           << number << " of " << size << " bytes: " << error;
     }
-    // More announced than written.
+    // More bytes announced than written.
     const Header header{number, static_cast<std::uint16_t>(shape.bytes), 400};
     EXPECT_EQ(node.write_raw(&header, sizeof header), EINVAL) << number;
   }
@@ -241,7 +241,7 @@ TEST(HostileUcma, NoRoomForTheAnswer) {
   EXPECT_EQ(node.destroy(id), 0);
 }
 
-// The place for the answer is not there: the command has not been done, so all is as before.
+// The answer's address is invalid: the command was not executed, so nothing has changed.
 TEST(HostileUcma, AnswersThatCannotBeWritten) {
   const Node node, other;
   const Pages pages;
@@ -266,7 +266,7 @@ TEST(HostileUcma, CommandsThatCannotBeRead) {
   const Pages pages;
   EXPECT_EQ(node.write_raw(nullptr, 16), EFAULT);
   EXPECT_EQ(node.write_raw(reinterpret_cast<const void*>(8), 32), EFAULT);
-  // A command that begins where memory is and ends where none is.
+  // A command that begins in mapped memory and ends in unmapped memory.
   const Header header{static_cast<std::uint32_t>(Command::kConnect), sizeof(Connect), 0};
   std::memcpy(pages.end(64), &header, sizeof header);
   EXPECT_EQ(node.write_raw(pages.end(64), sizeof header + sizeof(Connect)), EFAULT);
@@ -406,7 +406,7 @@ TEST(HostileUcma, LooksLikeACharacterDevice) {
   EXPECT_EQ(node.write_raw(&one, sizeof one), EINVAL);
 }
 
-// Commands of random shape, with pointers that lead nowhere or to a place for answers; then all still works.
+// Commands of random shape, with pointers to unmapped memory or to a place for answers; then all still works.
 TEST(HostileUcma, AStormOfNonsense) {
   const Node node;
   const Pages pages;

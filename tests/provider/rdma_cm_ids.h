@@ -1,5 +1,5 @@
-// tests/provider/rdma_cm_ids.h - what tests of librdmacm begin with: channels, identifiers and connections on loopback
-// in one process. Everything waits on events, with a bound.
+// tests/provider/rdma_cm_ids.h - set-up for tests of librdmacm: channels, identifiers and connections on loopback in
+// one process. Everything waits on events, with a bound.
 #pragma once
 
 #include <arpa/inet.h>
@@ -72,7 +72,7 @@ inline void resolve(const Channel& channel, rdma_cm_id* id, std::uint16_t port) 
   ASSERT_EQ(next_event(channel), RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-// Listens on a free port, which it answers.
+// Listens on a free port; returns it.
 inline std::uint16_t listen_somewhere(rdma_cm_id* id, int backlog = 4) {
   sockaddr_in any = loopback(0);
   EXPECT_EQ(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&any)), 0) << std::strerror(errno);

@@ -18,8 +18,8 @@
 namespace brdma::test {
 namespace {
 
-// RDMA_PS_IB with the queue pair that its name does not tell: by rdma_getaddrinfo() and rdma_create_ep(), which alone
-// can say so.
+// RDMA_PS_IB with a queue pair type that its name does not imply: by rdma_getaddrinfo() and rdma_create_ep(), which
+// alone can set it.
 struct Endpoint {
   Endpoint(ibv_qp_type type, const char* port, int flags) {
     rdma_addrinfo hints{};
@@ -81,7 +81,7 @@ TEST_P(ConnectedTypes, ConnectInThePortSpaceOfIb) {
 INSTANTIATE_TEST_SUITE_P(RdmaCmPortSpaces, ConnectedTypes, testing::Values(IBV_QPT_RC, IBV_QPT_UC),
                          [](const auto& info) { return std::string(info.param == IBV_QPT_RC ? "Rc" : "Uc"); });
 
-// Who asks for another kind of queue pair than the listener has is refused: transports do not go together.
+// A request for another queue pair type than the listener's is refused: transports do not mix.
 TEST(RdmaCmPortSpaces, AnotherTransportIsRefused) {
   Endpoint listener(IBV_QPT_UC, "7181", RAI_PASSIVE), active(IBV_QPT_RC, "7181", 0);
   ASSERT_EQ(rdma_listen(listener.id, 1), 0);
@@ -101,13 +101,13 @@ TEST(RdmaCmPortSpaces, DatagramsInThePortSpaceOfIb) {
   });
   ASSERT_EQ(rdma_connect(active.id, nullptr), 0) << std::strerror(errno);
   server.join();
-  const rdma_ud_param& told = active.id->event->param.ud;
-  EXPECT_EQ(told.qp_num, child->qp->qp_num);
-  EXPECT_EQ(told.qkey, 0x0123'4567u);
+  const rdma_ud_param& parameters = active.id->event->param.ud;
+  EXPECT_EQ(parameters.qp_num, child->qp->qp_num);
+  EXPECT_EQ(parameters.qkey, 0x0123'4567u);
   rdma_destroy_ep(child);
 }
 
-// A port of TCP is none of IB.
+// A port of TCP is not one of IB.
 TEST(RdmaCmPortSpaces, PortsOfDifferentSpacesStandBesideEachOther) {
   Channel channel;
   sockaddr_in address = loopback(7183);
@@ -121,7 +121,7 @@ TEST(RdmaCmPortSpaces, PortsOfDifferentSpacesStandBesideEachOther) {
   }
 }
 
-// Ethernet has no IPoIB. As in the kernel one may listen there on every address, but nobody comes.
+// Ethernet has no IPoIB. As in the kernel a program may listen there on every address, but nobody connects.
 TEST(RdmaCmPortSpaces, IpoibHasNoAddressHere) {
   Channel channel;
   Id bound(channel, RDMA_PS_IPOIB), listening(channel, RDMA_PS_IPOIB), asking(channel, RDMA_PS_IPOIB);
@@ -137,8 +137,7 @@ TEST(RdmaCmPortSpaces, IpoibHasNoAddressHere) {
   EXPECT_EQ(rdma_listen(listening.id, 1), 0) << std::strerror(errno);
 }
 
-// InfiniBand's own addresses: refused by librdmacm, which was told that they are not there; nothing changes for the
-// identifier.
+// InfiniBand's own addresses: refused by librdmacm, because the device reports none; the identifier does not change.
 TEST(RdmaCmPortSpaces, AddressesOfInfiniBandAreRefused) {
   Channel channel;
   Id id(channel, RDMA_PS_IB);

@@ -103,7 +103,7 @@ TEST(RdmaCm, AClosedChannelTakesItsIdentifiersWithIt) {
   EXPECT_EQ(rdma_bind_addr(id.id, reinterpret_cast<sockaddr*>(&address)), 0) << std::strerror(errno);
 }
 
-// An interface whose address goes, and which goes itself; a listener on it and a connection's end know.
+// An interface loses its address, and then is deleted; a listener on it and a connection's end are notified.
 TEST(RdmaCm, AddressesAndDevicesThatGo) {
   const auto run = [](const char* command) { ASSERT_EQ(std::system(command), 0) << command; };
   run("ip link add brdc0 type veth peer name brdc1");
@@ -125,14 +125,14 @@ TEST(RdmaCm, AddressesAndDevicesThatGo) {
     ASSERT_EQ(rdma_bind_addr(everywhere.id, reinterpret_cast<sockaddr*>(&address)), 0);
     ASSERT_NE(first.id->verbs, nullptr);
     run("ip address del 10.9.7.2/24 dev brdc0");
-    rdma_cm_id* told = nullptr;
-    ASSERT_EQ(next_event(channel, &told), RDMA_CM_EVENT_ADDR_CHANGE);
-    EXPECT_EQ(told, second.id);
+    rdma_cm_id* event_id = nullptr;
+    ASSERT_EQ(next_event(channel, &event_id), RDMA_CM_EVENT_ADDR_CHANGE);
+    EXPECT_EQ(event_id, second.id);
     run("ip link del brdc0");
     std::set<rdma_cm_id*> removed;
     for (int i = 0; i < 2; ++i) {
-      ASSERT_EQ(next_event(channel, &told), RDMA_CM_EVENT_DEVICE_REMOVAL);
-      removed.insert(told);
+      ASSERT_EQ(next_event(channel, &event_id), RDMA_CM_EVENT_DEVICE_REMOVAL);
+      removed.insert(event_id);
     }
     EXPECT_EQ(removed, (std::set<rdma_cm_id*>{first.id, second.id}));
   }

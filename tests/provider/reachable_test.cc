@@ -1,4 +1,5 @@
-// What a process may read and write, as registration finds it out: with the kernel's list of mappings, and without.
+// Memory that a process may read and write, as registration determines it: with the kernel's list of mappings, and
+// without.
 #include "reachable.h"
 
 #include <fcntl.h>
@@ -43,7 +44,7 @@ class Mapped {
   std::byte* at_;
 };
 
-// true: no file can be opened, so that the kernel's list cannot be had.
+// true: no file can be opened, so that the kernel's list is not available.
 class Reachable : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -120,7 +121,7 @@ TEST_P(Reachable, WhatIsLargeAndEmptyStaysEmpty) {
 INSTANTIATE_TEST_SUITE_P(, Reachable, testing::Bool(),
                          [](const auto& info) { return info.param ? "BySamples" : "ByTheListOfMappings"; });
 
-// A file is opened while one can be.
+// A file is opened while that is possible.
 TEST(ReachableFile, NothingBehindTheEndOfAFile) {
   char name[] = "/tmp/brdma-reachable-XXXXXX";
   const int file = ::mkstemp(name);

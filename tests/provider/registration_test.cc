@@ -1,4 +1,4 @@
-// Memory that is not there, or not to be accessed so, is refused when it is registered: EFAULT, as by the kernel.
+// Memory that is unmapped or not accessible is refused at registration: EFAULT, as by the kernel.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -66,7 +66,7 @@ TEST_F(Registration, OfAPageThatIsNotThere) {
   expect_refused(0);
 }
 
-TEST_F(Registration, AnewUnderTheSameKeys) {
+TEST_F(Registration, AgainUnderTheSameKeys) {
   map(PROT_READ);
   Owned<ibv_mr> mr = registered(kRemoteRead);
   ASSERT_NE(mr, nullptr);
@@ -79,7 +79,7 @@ TEST_F(Registration, AnewUnderTheSameKeys) {
   EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory + kBytes / 2, kBytes / 2, 0), 0);
 }
 
-// A region of all that there is room for costs nothing until it is used.
+// A region as large as the address space allows costs nothing until it is used.
 TEST_F(Registration, OfFarMoreThanThereIs) {
   constexpr std::size_t kHuge = std::size_t{1} << 40;
   void* const huge = ::mmap(nullptr, kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,6 +1,6 @@
-// What a program may give up while a device is open: its root, its user, its being dumpable. Who has opened the device
-// needs no path and no right any more, as with a kernel's device, whose open node takes every command. Descriptors are
-// few as well: a completion queue needs none.
+// Rights that a program may give up while a device is open: its root, its user, its being dumpable. A program with an
+// open device needs no path and no right any more, as with a kernel's device, whose open node takes every command.
+// Descriptors are few as well: a completion queue needs none.
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr uid_t kOther = 65'534;
 
-// In a process of its own, as none of it can be taken back. 0: nothing failed in it.
+// In a process of its own, as it cannot be undone. 0: no failure in it.
 int in_a_process(const std::function<void()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -103,11 +103,11 @@ void expect_it_works(ibv_context* context, ibv_pd* pd, ibv_comp_channel* channel
   ASSERT_EQ(ibv_post_send(qp.get(), &request, &bad), 0);
   pollfd readable{channel->fd, POLLIN, 0};
   ASSERT_EQ(::poll(&readable, 1, 10'000), 1);
-  ibv_cq* told = nullptr;
+  ibv_cq* event_cq = nullptr;
   void* user = nullptr;
-  ASSERT_EQ(ibv_get_cq_event(channel, &told, &user), 0);
-  EXPECT_EQ(told, cq.get());
-  ibv_ack_cq_events(told, 1);
+  ASSERT_EQ(ibv_get_cq_event(channel, &event_cq, &user), 0);
+  EXPECT_EQ(event_cq, cq.get());
+  ibv_ack_cq_events(event_cq, 1);
   EXPECT_EQ(wait_completion(cq.get()).status, IBV_WC_SUCCESS);
   EXPECT_EQ(memory[4096], 9);
 }
@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Losses, Rights,
                                          Loss{"Dumpable", become_undumpable}),
                          [](const auto& info) { return info.param.name; });
 
-// RDMA-CM's node may be opened by everybody, also after the devices were looked at as somebody else.
+// Everybody may open RDMA-CM's node, also after the devices were listed as another user.
 TEST(RightsOfRdmaCm, AChannelIsOpenedAfterAChangeOfUser) {
   if (!able(change_user)) GTEST_SKIP() << "not to be had by this user";
   EXPECT_EQ(in_a_process([] {
@@ -167,7 +167,7 @@ TEST(RightsOfRdmaCm, AChannelIsOpenedAfterAChangeOfUser) {
 }
 
 TEST(Descriptors, ACompletionQueueNeedsNone) {
-  // With more of them brdmad is started: those that daemons of other tests have not given back yet count as its own.
+  // brdmad is started with more of them: descriptors that daemons of other tests have not closed yet count as its own.
   const Owned<ibv_context> first = open_first_device();
   EXPECT_EQ(in_a_process([] {
               const rlimit usual{.rlim_cur = 1024, .rlim_max = 1024};

@@ -1,5 +1,5 @@
-// Programs that may not do all that a program may: without netlink sockets, as under systemd's RestrictAddressFamilies=
-// or SELinux, they have their devices; and whatever the system refuses, it is that which the message says.
+// Restricted programs: without netlink sockets, as under systemd's RestrictAddressFamilies= or SELinux, they have their
+// devices; and the message names whatever the system refuses.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A system call that is answered with an error; `first`: only where that is its first argument.
+// A system call that fails with an error; `first`: only with that first argument.
 struct Refused {
   unsigned call = 0;
   std::optional<unsigned> first{};
@@ -71,7 +71,7 @@ int failures() {
   return count;
 }
 
-// A child process in which `confine` was done before `body`, and what it says on standard error.
+// A child process that runs `confine` before `body`, and its standard error.
 struct Confined {
   int exit_code = -1;
   std::string said;
@@ -125,7 +125,7 @@ void move_data() {
   }
 }
 
-// The whole way: what fails says so on standard error.
+// The whole path: a failure is reported on standard error.
 void open_and_close() {
   int count = 0;
   ibv_device** const list = ibv_get_device_list(&count);
@@ -156,7 +156,7 @@ TEST_F(Sandbox, WithoutNetlinkThereAreDevicesAndDataMoves) {
   }
 }
 
-// Who gets no notice of changes looks for them.
+// A program without notifications of changes polls for them.
 TEST_F(Sandbox, WithoutNetlinkEventsStillCome) {
   ASSERT_TRUE(ip("link add box0 type veth peer name box1"));
   ASSERT_TRUE(ip("link set box1 addrgenmode none up") && ip("link set box0 up"));
@@ -185,7 +185,7 @@ TEST_F(Sandbox, WithoutNetlinkEventsStillCome) {
     for (const char* step :
          {"address add 10.9.5.1/24 dev box0", "link set box0 down", "link set box0 up", "link delete box0"}) {
       char go = 0;
-      if (::read(ready[0], &go, 1) != 1) return;  // it has failed, and says so
+      if (::read(ready[0], &go, 1) != 1) return;  // it has failed, and reports so
       EXPECT_TRUE(ip(step));
     }
   };
@@ -195,8 +195,8 @@ TEST_F(Sandbox, WithoutNetlinkEventsStillCome) {
   (void)ip("link delete box0");
 }
 
-// Each system call on the way, refused with each error that a policy or a limit gives.
-TEST_F(Sandbox, WhatIsRefusedIsWhatIsTold) {
+// Each system call on the path, refused with each error that a policy or a limit gives.
+TEST_F(Sandbox, TheRefusedCallIsTheReportedOne) {
   const std::pair<const char*, Refused> calls[] = {
       {"all sockets", {SYS_socket}},
       {"Unix sockets", {SYS_socket, AF_UNIX}},
@@ -216,8 +216,8 @@ TEST_F(Sandbox, WhatIsRefusedIsWhatIsTold) {
   }
 }
 
-// Descriptors run out at each place in turn. (The system's limit stays: brdmad raises its own.) Between us and the
-// first device libibverbs needs two itself, and says nothing.
+// Descriptors run out at each place in turn. (The system's limit stays: brdmad raises its own.) Before the first device
+// libibverbs needs two itself, and reports nothing.
 TEST_F(Sandbox, NoDescriptorLeftIsSaidAsSuch) {
   bool opened = false;
   int refusals = 0, silent = 0;

@@ -1,5 +1,5 @@
-// A program built with AddressSanitizer, which has a handler of SIGSEGV of its own, takes registered memory away from
-// under a WRITE, and then does the same wrong by itself. Run by programs_test.
+// A program built with AddressSanitizer, which has a handler of SIGSEGV of its own: it unmaps registered memory during
+// a WRITE, and then makes the same fault itself. Run by programs_test.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 

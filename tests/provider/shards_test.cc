@@ -1,6 +1,6 @@
-// A device of several shards: what is in one of them (queue pairs, shared receive queues), what is in all (domains,
-// regions), and completion queues, which are where they are needed. The low 13 bits of a queue pair's number are its
-// socket's, and so its shard's.
+// A device of several shards. Queue pairs and shared receive queues are in one shard, domains and regions in all, and
+// completion queues where they are needed. The low 13 bits of a queue pair's number are its socket's, and so its
+// shard's.
 #include <gmock/gmock.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -292,7 +292,7 @@ TEST_F(OneQueue, OneArmingMakesOneEvent) {
   }
 }
 
-// A program that sleeps on its completion channel, as they are written: armed, polled once more, slept.
+// A program that sleeps on its completion channel in the documented way: arm, poll once more, sleep.
 TEST_F(OneQueue, NoWakeUpIsLost) {
   constexpr int kMessages = 400;
   std::vector<std::thread> senders;
@@ -325,7 +325,7 @@ TEST_F(OneQueue, NoWakeUpIsLost) {
 }
 
 // The others were armed for any completion, and have not fired.
-TEST_F(OneQueue, WhatWasAskedForBeforeIsForgotten) {
+TEST_F(OneQueue, AnEarlierArmingIsCancelled) {
   ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
   send_by(0);
   EXPECT_TRUE(b.take_event(cq.get()));
@@ -335,7 +335,7 @@ TEST_F(OneQueue, WhatWasAskedForBeforeIsForgotten) {
   EXPECT_FALSE(b.has_event(20ms));
   send_by(1, IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
   EXPECT_TRUE(b.take_event(cq.get()));
-  // But an arming that nothing came of is only ever widened.
+  // But an arming without an event yet is only ever widened.
   ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
   ASSERT_EQ(ibv_req_notify_cq(cq.get(), 1), 0);
   send_by(2);
@@ -430,7 +430,7 @@ TEST_F(OneQueue, WhatIsUsedInAnyShardStays) {
     there[i].reset();
   }
   cq.reset();
-  // A domain that only a queue pair of one shard is in.
+  // A domain with a queue pair of one shard only.
   for (std::size_t i = 0; i < kShards; ++i) {
     Owned<ibv_pd> pd(ibv_alloc_pd(b.context.get()));
     Owned<ibv_cq> own = b.queue();
@@ -464,8 +464,9 @@ TEST_F(Shards, ThereAreNoMemoryWindows) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-// The sockets of all shards go, also of those without queue pairs, whose progress threads have not been started.
-TEST_F(Shards, ThatBrdmadIsGoneIsToldOnce) {
+// The sockets of all shards are closed, also of those without queue pairs, whose progress threads have not been
+// started.
+TEST_F(Shards, TheEndOfBrdmadIsReportedOnce) {
   const Owned<ibv_cq> cq = a.queue();
   const Owned<ibv_qp> qp = a.queue_pair(cq.get());
   ASSERT_TRUE(io::query_daemon({{"query", "shutdown"}, {"force", true}}));

@@ -1,4 +1,4 @@
-// Shared receive queues through the real libibverbs: made, used by two queue pairs, limits told, destroyed in order.
+// Shared receive queues through the real libibverbs: made, used by two queue pairs, limit events, destroyed in order.
 #include <gmock/gmock.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -86,7 +86,7 @@ TEST_F(SharedReceiveQueue, SaysAndChangesWhatItHas) {
   EXPECT_EQ(bad, &request);
 }
 
-TEST_F(SharedReceiveQueue, TellsItsLimitOnce) {
+TEST_F(SharedReceiveQueue, ReportsItsLimitOnce) {
   connect(a, b);
   for (std::uint64_t id = 0; id < 3; ++id) ASSERT_EQ(post_shared(id), 0);
   ibv_srq_attr attributes{.max_wr = 0, .max_sge = 0, .srq_limit = 3};
@@ -97,7 +97,7 @@ TEST_F(SharedReceiveQueue, TellsItsLimitOnce) {
   EXPECT_EQ(attributes.srq_limit, 0u);
 }
 
-TEST_F(SharedReceiveQueue, TheLastReceiveOfAQueuePairInErrorIsTold) {
+TEST_F(SharedReceiveQueue, TheLastReceiveOfAQueuePairInErrorIsReported) {
   connect(a, b);
   ASSERT_EQ(post_shared(0), 0);
   ibv_qp_attr to_error{};
@@ -113,7 +113,7 @@ TEST_F(SharedReceiveQueue, UnreadEventsDoNotKeepItFromGoing) {
   wanted.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
   ibv_srq* const other = ibv_create_srq(b.pd.get(), &wanted);
   ibv_srq_attr attributes{.max_wr = 0, .max_sge = 0, .srq_limit = 2};
-  ASSERT_EQ(ibv_modify_srq(other, &attributes, IBV_SRQ_LIMIT), 0);  // below it already: told
+  ASSERT_EQ(ibv_modify_srq(other, &attributes, IBV_SRQ_LIMIT), 0);  // below it already: event
   EXPECT_EQ(ibv_destroy_srq(other), 0);
   pollfd waiting{b.context->async_fd, POLLIN, 0};
   EXPECT_EQ(::poll(&waiting, 1, 0), 0);

@@ -1,5 +1,5 @@
-// Shared receive queues with UD and UC queue pairs, through the real libibverbs: receives in the order of arrival
-// whoever takes them, the limit, what is told of a queue pair in error, and what stays.
+// Shared receive queues with UD and UC queue pairs, through the real libibverbs: receives in the order of arrival for
+// any queue pair, the limit, events of a queue pair in error, and receives that stay.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -115,7 +115,7 @@ TEST_P(SharedUnreliable, ReceivesAreTakenInTheOrderOfArrival) {
   EXPECT_EQ(done.wr_id, 7u);
 }
 
-TEST_P(SharedUnreliable, TheLimitIsTold) {
+TEST_P(SharedUnreliable, TheLimitIsReported) {
   for (std::uint64_t i = 0; i < 3; ++i) post(i);
   ibv_srq_attr limit{.max_wr = 0, .max_sge = 0, .srq_limit = 2};
   ASSERT_EQ(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);

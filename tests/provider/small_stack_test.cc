@@ -1,6 +1,6 @@
-// Posting and polling from threads whose stack has 16 KiB: those of Argobots, and about what fibers and coroutines
-// have. Less than an array of requests and a page for data on the way. Each in a process of its own, which dies if it
-// does not fit.
+// Posting and polling from threads with a stack of 16 KiB: as in Argobots, and about as in fibers and coroutines. That
+// is less than an array of requests and a page for data would take. Each in a process of its own, which dies if it does
+// not fit.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ constexpr bool kFramesAreUsual = true;
 #endif
 constexpr std::size_t kStackBytes = 16 * 1024, kGuardBytes = 64 * 1024, kBytes = 65'536;
 
-// What the thread works on. No function of the fixture: they have a stack to live on.
+// The thread's objects. No function of the fixture: those have a stack of their own.
 struct Work {
   Side a, b;
   std::array<ibv_send_wr, 100> sends{};

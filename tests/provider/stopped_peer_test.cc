@@ -1,4 +1,4 @@
-// A peer's process is stopped, as by a debugger, and goes on, or ends: by real signals, with one brdmad for both. Two
+// A peer's process is stopped, as by a debugger, and continues, or ends: by real signals, with one brdmad for both. Two
 // hosts with a brdmad each: tests/e2e/failures.py.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// What two processes tell each other of their queue pairs.
+// Exchanged by two processes: their queue pairs.
 struct Address {
   std::uint32_t qpn = 0, rkey = 0;
   std::uint64_t memory = 0;
@@ -112,7 +112,7 @@ class AnotherProcess : public testing::Test {
     }
     for (;;) ::pause();
   }
-  // A WRITE that is fetched from memory where that is allowed.
+  // A WRITE by local reference if that is allowed.
   void post() {
     ibv_sge sge = own_->sge(0, 20'000);
     ibv_send_wr request = send_request(sge);
@@ -145,14 +145,14 @@ class AnotherProcess : public testing::Test {
 TEST_F(AnotherProcess, ThatIsStoppedIsWaitedFor) {
   stop_peer();
   post();
-  EXPECT_FALSE(completion_within(kRetries * 3));  // the time of the stop is what is tested
+  EXPECT_FALSE(completion_within(kRetries * 3));  // the time of the stop is under test
   ASSERT_EQ(::kill(pid_, SIGCONT), 0);
   EXPECT_EQ(wait_completion(own_->cq.get()).status, IBV_WC_SUCCESS);
   post();
   EXPECT_EQ(wait_completion(own_->cq.get()).status, IBV_WC_SUCCESS);
 }
 
-// Who is stopped is the one that asks: what was answered meanwhile has been answered, and nobody is given up.
+// The requester was stopped: acknowledgements of that time count, and no peer is given up.
 TEST_F(AnotherProcess, IsNotGivenUpByOneThatWasStopped) {
   const pid_t asker = ::getpid();
   std::array<int, 2> begun{};

@@ -115,7 +115,7 @@ TEST_F(Connected, InlineDataIsTakenAtOnce) {
   EXPECT_STREQ(reinterpret_cast<const char*>(b.memory.data()), "not registered, gone at once");
 }
 
-// A list of more than one batch, with a bad one in the middle: those in front of it are done, it is named.
+// A list of more than one batch, with a bad one in the middle: earlier ones are executed, the bad one is named.
 TEST_F(Connected, ListsStopAtTheBadRequest) {
   constexpr std::size_t kCount = 50, kBad = 40;
   ibv_sge sge = a.sge(0, 8);
@@ -149,8 +149,8 @@ TEST_F(Connected, QueuesHaveTheirLimits) {
   }
 }
 
-// Whoever sees its last completion may end at once, without closing anything: the peer gets its acknowledgement all the
-// same. In a ping-pong acknowledgements wait for the reply, which here never comes.
+// A program that sees its last completion may end at once, without closing anything: the peer still gets its
+// acknowledgement. In a ping-pong acknowledgements wait for the reply, which here never comes.
 TEST(Exit, LastAcknowledgementLeavesBeforeTheProcess) {
   struct Address {
     std::uint32_t qpn;

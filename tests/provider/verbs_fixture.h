@@ -29,7 +29,7 @@ std::uint8_t usual_gid_index();
 // Opens the first device; null with a failure when there is none.
 Owned<ibv_context> open_first_device();
 
-// What a queue pair needs, in the order in which it is made.
+// The parts of a queue pair's side, in the order of creation.
 struct Side {
   Owned<ibv_context> context;
   Owned<ibv_pd> pd;

@@ -30,7 +30,7 @@ TEST(Device, IsFoundByEachCallAndStaysTheSame) {
   ibv_free_device_list(second);
 }
 
-// Of the table, those that there are.
+// Number of used entries.
 int gid_count(ibv_context* context) {
   ibv_gid_entry entries[16];
   return static_cast<int>(ibv_query_gid_table(context, entries, 16, 0));
@@ -128,7 +128,7 @@ TEST(Memory, IsRegisteredOnlyWhereItIs) {
   EXPECT_NE(mr->lkey, 0u);
   EXPECT_EQ(ibv_dealloc_pd(pd.get()), EBUSY);
   mr.reset();
-  // Remote write without local write makes no sense.
+  // Remote write requires local write.
   EXPECT_EQ(ibv_reg_mr(pd.get(), pages, page, IBV_ACCESS_REMOTE_WRITE), nullptr);
   EXPECT_EQ(errno, EINVAL);
   const int access = IBV_ACCESS_LOCAL_WRITE;  // the macro compares a constant with another enum's
@@ -155,7 +155,7 @@ TEST(CompletionQueue, SizesAndErrors) {
   }
 }
 
-// As behind hardware, which rounds up: perftest's latency tests ask for one entry and may leave a completion in it.
+// As in hardware, which rounds up: perftest's latency tests request one entry and may leave a completion in it.
 TEST(CompletionQueue, ASmallOneHasRoomForACompletionThatIsLeftBehind) {
   const auto context = open_first_device();
   const Owned<ibv_cq> cq(ibv_create_cq(context.get(), 1, nullptr, nullptr, 0));
@@ -200,7 +200,7 @@ TEST(QueuePair, GrantsAtLeastWhatIsAsked) {
   ibv_qp_init_attr init{};
   ASSERT_EQ(ibv_query_qp(qp.get(), &attributes, IBV_QP_STATE, &init), 0);
   EXPECT_EQ(attributes.qp_state, IBV_QPS_RESET);
-  EXPECT_GE(attributes.cap.max_send_sge, 4u);  // whatever the mask
+  EXPECT_GE(attributes.cap.max_send_sge, 4u);  // for any mask
   EXPECT_EQ(init.cap.max_recv_wr, wanted.cap.max_recv_wr);
   EXPECT_EQ(init.sq_sig_all, 1);
   EXPECT_EQ(init.send_cq, side.cq.get());

@@ -64,7 +64,7 @@ class WorkRequests : public testing::Test {
     EXPECT_EQ(completion.wr_id, wr_id);
     EXPECT_EQ(completion.opcode, opcode);
   }
-  // Nothing of what was refused has been posted, and the next batch works.
+  // Nothing of the refused batch has been posted, and the next batch works.
   void expect_nothing_posted() {
     ibv_wr_start(qp);
     write(777);
@@ -120,9 +120,9 @@ TEST_F(WorkRequests, EachOperationMovesItsBytes) {
   EXPECT_EQ(counter, 77u);
 }
 
-// A batch of mixed kinds of data, more of it than any room there is at first; buffers of inline data are gone before
-// anything is posted.
-TEST_F(WorkRequests, DataIsGivenInFourWays) {
+// A batch of mixed kinds of data, larger than the initial room; buffers of inline data are gone before anything is
+// posted.
+TEST_F(WorkRequests, DataIsGivenInFourForms) {
   std::iota(a.memory.begin(), a.memory.end(), std::uint8_t{0});
   constexpr std::uint64_t kGroups = 12;
   ibv_wr_start(qp);
@@ -161,7 +161,7 @@ TEST_F(WorkRequests, ABatchIsPostedWholeOrNotAtAll) {
       [&] { ibv_wr_rdma_read(qp, b.mr->rkey, target()), ibv_wr_set_inline_data(qp, bytes.data(), 8); },
       [&] { write(1), set_sge(0, 8); },                               // data twice
       [&] { ibv_wr_atomic_fetch_add(qp, b.mr->rkey, target(), 1); },  // no place for its answer
-      [&] { ibv_wr_send_inv(qp, 1), set_sge(0, 8); },                 // not among those asked for
+      [&] { ibv_wr_send_inv(qp, 1), set_sge(0, 8); },                 // not among those requested at creation
       [&] { ibv_wr_local_inv(qp, 1); },
       [&] {
         qp->wr_flags = 1u << 20;
@@ -174,7 +174,7 @@ TEST_F(WorkRequests, ABatchIsPostedWholeOrNotAtAll) {
     ibv_wr_start(qp);
     write(1);
     mistakes[i]();
-    write(2);  // what comes after does not make it good
+    write(2);  // later calls do not repair it
     EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
     expect_nothing_posted();
   }

@@ -1,5 +1,5 @@
-// Notification of WRITEs as programs have it (bitmaprdma/write_events.h): what an event says and when, its order, what
-// is dropped and what is counted; refusals, threads, forked children. tests spec 4: receiver
+// Notification of WRITEs in a program's view (bitmaprdma/write_events.h): contents and time of an event, its order,
+// dropped and counted ones; refusals, threads, forked children. tests spec 4: receiver
 #include "bitmaprdma/write_events.h"
 
 #include <fcntl.h>
@@ -71,7 +71,7 @@ class WriteEvents : public testing::Test {
     connect(a, b);
     channel = make_channel(b.context.get());
   }
-  // Posts one, to the same offset there. Not signalled: a completion is waited for by write().
+  // Posts one, to the same offset there. Not signalled: write() waits for a completion.
   void post(std::size_t offset, std::uint32_t bytes, unsigned flags = 0) {
     ibv_sge sge = a.sge(offset, bytes);
     ibv_send_wr request = write_request(sge, b);
@@ -249,7 +249,7 @@ TEST_F(WriteEvents, MistakesAreRefused) {
   EXPECT_EQ(events[0].user, 1u) << "nothing has changed";
 }
 
-// Of another provider's context nothing is read but what every ibv_context has: it ends where memory ends.
+// Of another provider's context only the members of every ibv_context are read: it ends where memory ends.
 TEST_F(WriteEvents, AnotherProvidersContextIsRefused) {
   const long page = ::sysconf(_SC_PAGESIZE);
   auto* const memory = static_cast<std::byte*>(
@@ -358,7 +358,7 @@ TEST_F(WriteEvents, AContextThatIsClosedEndsItsChannels) {
   EXPECT_EQ(brdma_destroy_write_channel(left), 0);
 }
 
-// 0: nothing has failed in it.
+// 0: no failure in it.
 int in_a_child(const std::function<void()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();

@@ -1,6 +1,5 @@
 // tests spec 1: worked example; and each rule of its sections on gaps, tolerance, feedback and reaction, on a pair of
-// whole engines. Packets of 1024 bytes leave at 10 Gbit/s, 0.9 us apart; what each side reports is written from the
-// text.
+// whole engines. Packets of 1024 bytes leave at 10 Gbit/s, 0.9 us apart; each side's trace is written from the text.
 #include <gtest/gtest.h>
 
 #include "support/engine_pair.h"
@@ -153,7 +152,7 @@ TEST(BitmapRecoveryReplay, ALostFeedbackMessageIsRepeated) {
   EXPECT_LT(pair.world().now() - Instant{}, 1_s);
 }
 
-TEST(BitmapRecoveryReplay, ALostRetransmissionIsAskedForAgain) {
+TEST(BitmapRecoveryReplay, ALostRetransmissionIsRequestedAgain) {
   EnginePair pair;
   pair.agree();
   for (const unsigned copy : {1u, 2u, 3u}) pair.drop_copy(Psn{1003}, copy);
@@ -184,7 +183,7 @@ TEST(BitmapRecoveryReplay, LostAcknowledgementsCostNoData) {
   pair.agree();
   pair.drop_answers(kBitmapAck, 2);
   pair.post_packets(16);
-  // The one that the last packet asked for, and the answer to the probe: the timeout is left.
+  // The last packet's requested acknowledgement, and the reply to the probe: the timeout is left.
   ASSERT_TRUE(pair.run_until_idle(20_ms)) << pair.full_trace();
   EXPECT_LE(retransmitted(pair), 3u) << pair.full_trace();
   expect_delivered(pair, 16);

@@ -11,7 +11,7 @@
 namespace brdma::test {
 namespace {
 
-constexpr std::uint64_t kLong = 64 * 1024;  // a queue that is congestion
+constexpr std::uint64_t kLong = 64 * 1024;  // a queue that counts as congestion
 
 struct Flow {
   StreamPair pair;
@@ -119,7 +119,7 @@ class Bottleneck {
     queue_.push_back(bytes);
     was_short_ = was_short_ || bytes < kLong;
     if (was_short_ && !long_since_ && bytes >= kLong) long_since_ = world_.now();
-    // Its first peak is over when a quarter of what it had grown to has left.
+    // Its first peak is over when a quarter of its growth has drained.
     if (!long_since_ || peak_is_over_) return;
     if (bytes > peak_) {
       peak_ = bytes;

@@ -2,7 +2,7 @@
 //
 //   senders -> router -> [the bottleneck: rate, queue] -> receiver
 //
-// Half of the flows begin at once; the others when those have settled, which makes the congestion that is looked at.
+// Half of the flows begin at once. The others begin when those have settled: the resulting congestion is measured.
 #pragma once
 
 #include <cstdint>
@@ -31,34 +31,34 @@ struct BottleneckConfig {
   std::optional<fabric::RttTranslator::Config> translation{};
   fabric::EdnForm edn = fabric::EdnForm::kOff;
   fabric::SharedBufferConfig memory{};
-  std::function<void(sim::HostConfig&)> host{};  // what hosts are to have beside
-  bool reads = false;                            // the receiver asks for what the others else write
+  std::function<void(sim::HostConfig&)> host{};  // further settings of the hosts
+  bool reads = false;                            // the receiver requests the data that the others would write
   std::uint32_t request_bytes = 65536, requests_posted = 16;
   std::uint32_t window = 4096;
   Duration alone = 20_ms;     // until the other half begins
   Duration together = 40_ms;  // from then on; the second half of it is measured
-  Duration sample = 5_us;     // between two looks at the queue
-  Duration step{};            // between two entries of the result's course; 0: none
+  Duration sample = 5_us;     // between two samples of the queue
+  Duration step{};            // between two entries of the result's time series; 0: none
   std::uint64_t seed = 1;
 };
 
-// What had happened by a moment.
+// Totals up to a moment.
 struct BottleneckStep {
   Instant at;
-  std::uint64_t offered = 0, dropped = 0;  // packets that came to the bottleneck; of these, dropped
+  std::uint64_t offered = 0, dropped = 0;  // packets that reached the bottleneck; of these, dropped
   std::vector<std::uint64_t> completed{};  // bytes, by flow
 };
 
 struct BottleneckResult {
   std::string network;                         // fabric/network.h: network_text; and the senders' links
-  double share = 0;                            // payload delivered, of what the rate could carry
+  double share = 0;                            // payload delivered, relative to the capacity of the rate
   std::vector<double> shares;                  // by flow
   double jain = 0;                             // fairness of these: 1 is equal
   std::uint64_t queue_p50 = 0, queue_p99 = 0;  // bytes, while measured
   std::uint64_t queue_most = 0;                // since the other half began
   // From the first packet that found a long queue (64 KiB) after the other half began, to the moment from which the
-  // queue shrinks: so long it takes until senders send less than the bottleneck carries. None: it never was so long, or
-  // always; or it does not shrink.
+  // queue shrinks: the time until senders send less than the bottleneck carries. None: it never was so long, or always;
+  // or it does not shrink.
   std::optional<Duration> reaction{};
   std::uint64_t dropped = 0, marked = 0, rewritten = 0, notices = 0;
   std::uint64_t packets = 0, retransmitted = 0;

@@ -1,12 +1,12 @@
-// How senders hear of congestion, in virtual time: flows from as many hosts through one router's port
-// (tests/sim/bottleneck.h), half of them there, the other half begins. One line of tab-separated values a point;
+// Feedback of congestion to senders, in virtual time: flows from as many hosts through one router's port
+// (tests/sim/bottleneck.h); half of them run, the other half begins. One line of tab-separated values a point;
 // tests/figures/congestion draws them.
 //   congestion_figures [--quick] [--seed N]
 //   SEED  PLACE  WAY  FLOWS  SHARE  JAIN  QUEUE_P50_KB  QUEUE_P99_KB  QUEUE_MOST_KB  REACTION_US  DROPPED  MARKED
 //   REWRITTEN RESENT NETWORK
-// 1 flow: no congestion, one WRITE of one packet at a time, which takes as long whatever the control.
-// Places: `dc`, 10 Gbit/s and a round trip of 20 us; `wan`, the same data centre and behind its router 10 ms to the
-// receiver. REACTION_US: from a queue of 64 KiB to the moment from which it shrinks; - where it never was so long.
+// 1 flow: no congestion, one WRITE of one packet at a time, which takes equally long with any control. Places: `dc`, 10
+// Gbit/s and a round trip of 20 us; `wan`, the same data centre and behind its router 10 ms to the receiver.
+// REACTION_US: from a queue of 64 KiB to the moment from which it shrinks; - if it never was so long.
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
@@ -37,7 +37,7 @@ struct Place {
   Duration beyond;
   std::uint64_t queue_bytes;
   Duration alone, together;
-  std::uint32_t window;  // packets: what the rate carries in a round trip, and a queue
+  std::uint32_t window;  // packets: a round trip at the rate, and a queue
 };
 constexpr Place kPlaces[] = {
     {"dc", 5_us, 1u << 20, 20_ms, 60_ms, 1024},
@@ -52,7 +52,7 @@ BottleneckConfig config_of(const Place& place, const Way& way, std::uint32_t flo
   config.alone = place.alone;
   config.together = place.together;
   config.window = place.window;
-  config.requests_posted = place.window / 16;  // of 64 KiB: as much as the window
+  config.requests_posted = place.window / 16;  // of 64 KiB: equal to the window
   config.sample = place.alone / 4000;
   if (flows == 1) {
     config.requests_posted = 1;

@@ -1,4 +1,4 @@
-// sim/connection.h - one queue pair on each of two hosts, what they ask of each other, and who watches them.
+// sim/connection.h - one queue pair on each of two hosts, their traffic, and their checkers.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,11 @@ class Connection {
   // Plans the traffic. `number`: its arenas get addresses of their own.
   Connection(sim::World& world, const ConnectionSettings& settings, Sides<sim::Host*> hosts, std::uint64_t number);
 
-  // Connects; work is posted at once, or in bursts with idle times within `faults_last`. Receives that come late are
-  // answered by RNR NAKs.
+  // Connects; work is posted at once, or in bursts with idle times within `faults_last`. Late receives cause RNR NAKs.
   void begin(Duration faults_last);
   [[nodiscard]] bool begun() const { return begun_; }
 
-  // One of its hosts has crashed, and comes back without it.
+  // One of its hosts has crashed, and restarts without it.
   void crash(const sim::Host& host);
   void progress();
   [[nodiscard]] bool done() const;
@@ -32,7 +31,7 @@ class Connection {
   void check_end();
   [[nodiscard]] bool found() const;
   [[nodiscard]] std::vector<std::string> findings() const;
-  [[nodiscard]] std::string state() const;  // how far it got
+  [[nodiscard]] std::string state() const;  // progress
 
   [[nodiscard]] const ConnectionSettings& settings() const { return settings_; }
   [[nodiscard]] Endpoint& endpoint(std::size_t side) { return *endpoints_[side]; }

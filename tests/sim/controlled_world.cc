@@ -54,7 +54,7 @@ ControlledWorld::ControlledWorld(const ControlledWorldConfig& config)
   distance_ = {kNear, kNear + half, kNear + longer, kNear + config.delay};
   network_->answer_inquiries({.queue_time = kQueueTime}, [this](const sim::RouterNode& router,
                                                                 const fabric::ActiveFeedback& said) {
-    // A flow that begins fills queues: what it settles to is looked at.
+    // A flow that begins fills queues: only the settled state counts.
     if (!said.state.over_limits || !said.state.up || !disturbed_) return;
     const auto at = static_cast<std::size_t>(std::find(routers_.begin(), routers_.end(), &router) - routers_.begin());
     std::vector<ctl::FlowEnds> flows;
@@ -92,7 +92,7 @@ void ControlledWorld::join(std::size_t from, std::size_t to, Duration delay) {
   network_->join(*routers_[from], *routers_[to], both, both);
 }
 
-// All are there before the first packet is, with the routes that the controller would choose: it changes nothing.
+// All greet before the first packet, with the routes that the controller would choose: it changes nothing.
 void ControlledWorld::greet() {
   for (std::size_t at = 0; at < routers_.size(); ++at) {
     ctl::SwitchHello hello;
@@ -136,10 +136,10 @@ void ControlledWorld::tell_links(std::size_t from) {
         {kNames[peer], {.up = facts.up, .rate = facts.rate, .speed = facts.can_do, .queue_limit = facts.queue_limit}});
   }
   to_controller(from, [this, from, reports] {
-    const bool tells = std::ranges::any_of(reports, [](const ctl::PortReport& each) {
+    const bool reported = std::ranges::any_of(reports, [](const ctl::PortReport& each) {
       return !each.report.up || each.report.speed * 2 < each.report.rate;
     });
-    if (disturbed_ && tells && !told_at_) told_at_ = world_.now();
+    if (disturbed_ && reported && !told_at_) told_at_ = world_.now();
     controller_.handle_links(kNames[from], reports, world_.now());
   });
 }

@@ -1,7 +1,7 @@
-// sim/controlled_world.h - two sites of a simulated world, a short and a long way between them, and a controller at the
-// first site that hears from all switches and sends them routes, each after the time that a message takes.
+// sim/controlled_world.h - two sites of a simulated world, a short and a long path between them, and a controller at
+// the first site. It receives reports from all switches and sends them routes; each message takes its time.
 //
-//   h1 - s1 - a - s2 - h2      the short way
+//   h1 - s1 - a - s2 - h2      the short path
 //           - b -              half as long again
 #pragma once
 
@@ -32,17 +32,17 @@ class ControlledWorld {
   explicit ControlledWorld(const ControlledWorldConfig& config);
 
   void cut();                          // s1 - a
-  void slow_down(std::uint32_t part);  // s1 - a, both directions: to this part of its rate
+  void slow_down(std::uint32_t part);  // s1 - a, both directions: to this fraction of its rate
 
   [[nodiscard]] sim::World& world() { return world_; }
-  [[nodiscard]] std::string network() const;  // fabric/network.h: network_text of the short way's links
+  [[nodiscard]] std::string network() const;  // fabric/network.h: network_text of the short path's links
   [[nodiscard]] sim::Host& host(std::size_t number) { return *hosts_[number]; }
   [[nodiscard]] const fabric::controller::Controller& controller() const { return controller_; }
-  // Since the start of the world: the controller was first told that a link is down or congested; the last routes were
-  // installed that it has sent so far.
+  // Since the start of the world: the first report to the controller that a link is down or congested; the installation
+  // of the last routes that it has sent so far.
   [[nodiscard]] std::optional<Instant> told_at() const { return told_at_; }
   [[nodiscard]] std::optional<Instant> installed_at() const { return installed_at_; }
-  // Packets that both ways lost: by the cut, and by full queues.
+  // Packets that both paths lost: by the cut, and by full queues.
   [[nodiscard]] std::uint64_t lost() const;
 
  private:

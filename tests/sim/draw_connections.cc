@@ -1,4 +1,4 @@
-// Connections: who with whom, what each side asks of the other, and queue pairs' attributes that fit the network.
+// Connections: their hosts, the traffic of each side, and queue pairs' attributes that fit the network.
 #include <algorithm>
 #include <iterator>
 
@@ -30,7 +30,7 @@ TrafficConfig draw_traffic(Random& random) {
   TrafficConfig traffic;
   traffic.bytes_max = one_in(random, 6) ? 1200 * 1024 : draw(random, 20'000, 220'000);
   if (one_in(random, 5)) traffic.operation_bytes_max = 256;  // many small ones
-  switch (random.below(12)) {                                // some have half the kinds only
+  switch (random.below(12)) {                                // some have only half the kinds
     case 0:
       traffic.reads = traffic.atomics = false;
       break;
@@ -43,7 +43,7 @@ TrafficConfig draw_traffic(Random& random) {
   return traffic;
 }
 
-// The local ACK timeout is not shorter than two round trips: else a standard peer goes back for nothing, for ever.
+// The local ACK timeout is at least two round trips: else a standard peer goes back needlessly for ever.
 void fit_timeout(EndpointConfig& endpoint, const LinkSettings& link) {
   const Duration least = link.round_trip() * 2 + 1_ms;
   while (Duration::from_ns(std::int64_t{4096} << endpoint.timeout) < least) ++endpoint.timeout;
@@ -84,7 +84,7 @@ void draw_connections(WorldSettings& world, Random& random) {
   std::uint64_t count = one_in(random, 3) ? 1 + random.below(4) : 1;
   if (hosts > 2) count = draw(random, hosts - 1, kConnectionsMax);
   for (std::uint64_t i = 0; i < count; ++i) {
-    // Every host has one at least; the others are between any two.
+    // Every host has at least one; the others are between any two.
     const std::size_t a = i + 1 < hosts ? i + 1 : random.below(hosts);
     const std::size_t b = i + 1 < hosts ? random.below(i + 1) : (a + 1 + random.below(hosts - 1)) % hosts;
     world.connections.push_back(draw_connection({a, b}, random));

@@ -52,8 +52,8 @@ void draw_polling_breaks(WorldSettings& world, Random& random) {
   }
 }
 
-// Who crashes comes back, soon or late, and its former peers connect anew. None of its connections is one that ends in
-// a refusal: what such a one must look like is clear only without a crash.
+// The crashed host restarts, soon or late, and its former peers connect again. None of its connections ends in a
+// refusal: its expected result is defined only without a crash.
 void draw_crash(WorldSettings& world, Random& random) {
   EventSettings& events = world.events;
   if (!one_in(random, 6)) return;
@@ -65,10 +65,10 @@ void draw_crash(WorldSettings& world, Random& random) {
     if (connection.hosts[0] != host && connection.hosts[1] != host) continue;
     connection.ends_in_error = false;
     if (!world.after_restart.empty() && one_in(random, 2)) continue;
-    ConnectionSettings anew = draw_connection(connection.hosts, random);
-    anew.ends_in_error = false;
-    for (auto& traffic : anew.traffic) traffic.bytes_max /= 4;
-    world.after_restart.push_back(anew);
+    ConnectionSettings again = draw_connection(connection.hosts, random);
+    again.ends_in_error = false;
+    for (auto& traffic : again.traffic) traffic.bytes_max /= 4;
+    world.after_restart.push_back(again);
   }
 }
 

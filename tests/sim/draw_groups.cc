@@ -45,7 +45,7 @@ GroupSettings draw_group(const WorldSettings& world, Random& random) {
 
 }  // namespace
 
-// Where no host crashes: what is left of such a group is another question.
+// Only without a crash: the remains of such a group are another question.
 void draw_groups(WorldSettings& world, Random& random) {
   if (world.events.crash || !one_in(random, 2)) return;
   world.groups.push_back(draw_group(world, random));

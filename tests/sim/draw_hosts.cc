@@ -34,7 +34,7 @@ void draw_recovery(RecoveryConfig& recovery, Random& random) {
   if (one_in(random, 8)) recovery.resend_window = draw(random, 1, 64);
 }
 
-// Several ports in every second world's engines; a peer may tell fewer apart.
+// Several ports in every second world's engines; a peer may distinguish fewer.
 void draw_paths(EngineConfig& engine, Random& random) {
   const std::uint32_t paths = one_in(random, 2) ? 1 : draw(random, 2, 8);
   engine.recovery.paths = paths;
@@ -45,7 +45,7 @@ void draw_paths(EngineConfig& engine, Random& random) {
   engine.recovery.spraying = static_cast<Spraying>(random.below(3));
 }
 
-// Large transfers in two engines of three, from a size on that many messages have; escape channels down to none.
+// Large transfers in two engines of three, from a size on that many messages reach; escape channels down to none.
 void draw_transfers(TransferConfig& transfer, Random& random) {
   if (!one_in(random, 3)) {
     transfer.threshold_bytes = draw(random, 1, 12'000);
@@ -77,7 +77,7 @@ IpAddress address_of(std::size_t host, bool v6) {
 
 }  // namespace
 
-// One of sixteen worlds by the yardstick, four by the modes for long paths.
+// One of sixteen worlds in the baseline mode (loss judged as TCP does), four in the modes for long paths.
 constexpr RecoveryMode kCommonModes[] = {
     RecoveryMode::kSelective,   RecoveryMode::kWan,    RecoveryMode::kWan,    RecoveryMode::kWanFeedback,
     RecoveryMode::kWanFeedback, RecoveryMode::kBitmap, RecoveryMode::kBitmap, RecoveryMode::kBitmap,
@@ -86,7 +86,7 @@ constexpr RecoveryMode kCommonModes[] = {
 
 void draw_hosts(WorldSettings& world, Random& random) {
   const std::size_t count = one_in(random, 2) ? 2 : 2 + random.below(7);
-  // Two worlds of three in bitmap mode (some of them by the yardstick that must be set at all hosts), or any mixture.
+  // Two worlds of three in bitmap mode (some in the baseline mode that must be set at all hosts), or any mixture.
   const bool mixed = one_in(random, 3);
   const RecoveryMode common = kCommonModes[random.below(std::size(kCommonModes))];
   const bool v6 = one_in(random, 4);
@@ -98,14 +98,14 @@ void draw_hosts(WorldSettings& world, Random& random) {
     host.engine.recovery.mode = mixed ? kModes[random.below(3)] : common;
     host.sees_ip_id = one_in(random, 6);
     host.defers_acknowledgements = one_in(random, 3);
-    if (one_in(random, 3)) {  // the socket takes what the engine was told, and little more
+    if (one_in(random, 3)) {  // the socket takes the engine's credit, and little more
       host.socket_packets = std::max(16u, host.engine.receive_packets);
       host.socket_bytes = std::max(16u * 4200, host.engine.receive_bytes);
     }
   }
 }
 
-// One world of three: what a host sends to another is fetched, from a size on that many messages have.
+// One world of three: data to another host is passed by reference, from a size on that many messages reach.
 void draw_machine(WorldSettings& world, Random& random) {
   world.one_machine = one_in(random, 3);
   for (sim::HostConfig& host : world.hosts) {

@@ -1,4 +1,5 @@
-// The network: a link for each two hosts that talk, with paths, delays, rates and queues, and the faults of each way.
+// The network: a link for each two hosts with a connection, with paths, delays, rates and queues, and the faults of
+// each direction.
 #include <algorithm>
 #include <iterator>
 
@@ -8,8 +9,8 @@
 namespace brdma::test {
 namespace {
 
-// A connection that hears nothing for long enough ends, as it must: keep away from that. Bursts are counted in packets,
-// and few go when all are lost; without bitmap mode a packet may be lost only so many times.
+// A connection that receives nothing for long enough ends, as it must: stay away from that. Bursts are counted in
+// packets, and few are sent when all are lost; without bitmap mode a packet may be lost only so many times.
 void draw_faults(fabric::ImpairmentConfig& faults, bool agree, Random& random) {
   if (one_in(random, 4)) return;
   const std::uint32_t loss_most = agree ? 200'000 : 30'000;

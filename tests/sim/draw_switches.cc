@@ -1,8 +1,8 @@
-// Switches that take part, in every second world: they tell what they drop (spec 5), with merge tables down to one flow
-// and few notifications a second; they mark, and turn marks into round-trip time (spec 2). And what hosts make of it: a
+// Switches that take part, in every second world. They report drops (spec 5), with merge tables down to one flow and
+// few notifications a second; they mark, and turn marks into round-trip time (spec 2). Also the hosts' reactions: a
 // congestion control of their own, rates, pauses, or nothing.
 //
-// Drawn from a stream of its own, so that all else of a seed's world stays what it was before there were such switches.
+// Drawn from a random stream of its own, so that the rest of a seed's world does not depend on these switches.
 #include <iterator>
 
 #include "draws.h"
@@ -34,7 +34,7 @@ fabric::RttTranslator::Config draw_translation(Random& random) {
   return translation;
 }
 
-// A queue where there is a rate.
+// A queue if there is a rate.
 void draw_marks(LinkSettings& link, Random& random) {
   if (!link.clean.rate || one_in(random, 4)) return;
   fabric::MarkingConfig marking;
@@ -54,7 +54,7 @@ void draw_congestion(sim::HostConfig& host, Random& random) {
   CongestionConfig& congestion = recovery.congestion;
   if (!one_in(random, 3)) congestion.control = kControls[random.below(std::size(kControls))];
   if (one_in(random, 2)) congestion.ecn = kFields[random.below(std::size(kFields))];
-  // No slower than what the bound of a world's duration reckons with.
+  // No slower than the bound of a world's duration assumes.
   congestion.rate_min_mbps = draw(random, 100, 1'000);
   congestion.rate_first_mbps = draw(random, 100, 40'000);
   congestion.rate_max_mbps = draw(random, 1'000, 100'000);

@@ -1,14 +1,14 @@
-// Explicit drop notification (spec 5) against other ways to recover, in virtual time: how long flows take, whose sizes
-// were measured in data centres. One line of tab-separated values a point; tests/figures/drops draws them.
+// Explicit drop notification (spec 5) against other recovery modes, in virtual time: completion times of flows whose
+// sizes were measured in data centres. One line of tab-separated values a point; tests/figures/drops draws them.
 //   drop_figures DIRECTORY [--quick] [--only KIND] [--seed N]   DIRECTORY: tests/figures/flow-sizes
 //   random  SIZES WAY LOSS%  FLOWS MEAN_US P50_US P99_US MAX_US  LOST RESENT TIMEOUTS BROKEN  NOTICES PACKETS% BYTES%
 //   FLOWS_MOST  NETWORK  QUEUE_KB  SENDER  SEED
-//           one sender; the switch drops at random. SENDER: what bounds it, a congestion control or so many packets
+//           one sender; the switch drops at random. SENDER: its limit, a congestion control or so many packets
 //   answers the same, with acknowledgements being dropped as well
 //   incast  the same with the queue's own drops: 6 senders, one receiver
-//   roomy   the same before a queue that takes all of it: nothing is dropped. Without go-back-N, whose window heeds no
-//           queue and whose timeouts fill that one with copies
-//   timeouts  incast again, over the length of the queue, what bounds the sender, and IRN's timeouts
+//   roomy   the same before a queue that takes all of it: nothing is dropped. Without go-back-N, whose window ignores
+//           the queue and whose timeouts fill it with copies
+//   timeouts  incast again, over the length of the queue, the sender's limit, and IRN's timeouts
 //   cdf     SIZES WAY SHARE US                of incast
 #include <algorithm>
 #include <cmath>
@@ -39,13 +39,13 @@ constexpr Way kWays[] = {{"go-back-N, 4 ms", RecoveryMode::kGoBackN, false, 10},
                          {"FFM", RecoveryMode::kBitmap, false, 6},
                          {"EDN", RecoveryMode::kSelective, true, 6},
                          {"FFM + EDN", RecoveryMode::kBitmap, true, 6}};
-// What the gain in an incast depends on: 67 ms is 4.096 us * 2^14, with which RNICs are often used.
+// Parameters that determine the gain in an incast: 67 ms is 4.096 us * 2^14, with which RNICs are often used.
 constexpr Way kTimeouts[] = {{"IRN", RecoveryMode::kSelective, false, 6, qp::IrnTimeouts{100_us, 320_us}},
                              {"IRN, 4 ms", RecoveryMode::kSelective, false, 10, qp::IrnTimeouts{4_ms, 4_ms}},
                              {"IRN, 67 ms", RecoveryMode::kSelective, false, 14, qp::IrnTimeouts{67_ms, 67_ms}},
                              {"EDN", RecoveryMode::kSelective, true, 6},
                              {"FFM + EDN", RecoveryMode::kBitmap, true, 6}};
-// IRN's own bound of a sender: what the path holds, here 25 Gbit/s and 10 us, in packets of 1 KiB.
+// IRN's own limit of a sender: the capacity of the path, here 25 Gbit/s and 10 us, in packets of 1 KiB.
 constexpr std::uint32_t kPathPackets = 32;
 struct Sizes {
   const char* name;

@@ -1,5 +1,5 @@
-// Explicit drop notification over whole engines: the switch's word is faster than the receiver's, in both forms, and
-// costs nothing where it is heeded beside fast feedback.
+// Explicit drop notification over whole engines: the switch's report is faster than the receiver's, in both forms, and
+// costs nothing when it is applied beside fast feedback.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ StreamConfig losing(std::uint32_t loss_ppm, EdnForm form) {
   config.edn = form;
   return config;
 }
-// Long enough to compare shares: in 50 ms a message is a thousandth, and of the same world another seed 1.5 % less.
+// Long enough to compare shares: in 50 ms a message is a thousandth, and another seed of the same world gives 1.5 %
+// less.
 StreamConfig losing_for_long(std::uint32_t loss_ppm, EdnForm form) {
   StreamConfig config = losing(loss_ppm, form);
   config.measured = 200_ms;
@@ -48,11 +49,11 @@ TEST(Edn, RepairsSoonerThanFeedback) {
   }
 }
 
-// The same of READs: what is dropped is the responder's.
-TEST(Edn, RepairsReadResponsesSoonerThanTheirRequesterAsks) {
+// The same with READs: the dropped packets are the responder's.
+TEST(Edn, RecoversReadResponsesSoonerThanARerequest) {
   for (const EdnForm form : {EdnForm::kIcmp, EdnForm::kRoce}) {
     StreamConfig config = losing(50'000, EdnForm::kOff);
-    config.flight_log = false;  // it watches requests
+    config.flight_log = false;  // it observes requests
     config.reads = true;
     const StreamResult without = run_stream(config);
     config.edn = form;
@@ -63,7 +64,7 @@ TEST(Edn, RepairsReadResponsesSoonerThanTheirRequesterAsks) {
   }
 }
 
-TEST(Edn, SaysAcknowledgementsAgain) {
+TEST(Edn, RepeatsAcknowledgements) {
   StreamConfig config = losing(50'000, EdnForm::kRoce);
   config.requests_posted = 1;
   config.request_bytes = 4096;
@@ -88,14 +89,14 @@ TEST(Edn, MergesWhatAFullQueueDrops) {
   EXPECT_GT(result.by_edn, result.queue_dropped * 9 / 10);
 }
 
-TEST(Edn, ThatIsNotHeededChangesNothing) {
+TEST(Edn, ThatIsNotAppliedChangesNothing) {
   StreamConfig config = losing(10'000, EdnForm::kIcmp);
   config.applies_edn = false;
   const StreamResult result = run_stream(config);
   EXPECT_EQ(result.by_edn, 0u);
   EXPECT_GT(result.notices, 0u);
   config.edn = EdnForm::kOff;
-  // But for the room that notifications about acknowledgements take on their way, beside the data.
+  // Except for the bandwidth of notifications about acknowledgements, beside the data.
   EXPECT_NEAR(static_cast<double>(result.packets), static_cast<double>(run_stream(config).packets),
               static_cast<double>(result.packets) / 500);
 }

@@ -1,4 +1,4 @@
-// sim/endpoint_pair.h - a queue pair on each of two hosts, connected. What is asked of it is the owner's.
+// sim/endpoint_pair.h - a queue pair on each of two hosts, connected. Its owner makes the traffic.
 #pragma once
 
 #include <array>

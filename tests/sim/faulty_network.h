@@ -1,5 +1,5 @@
-// sim/faulty_network.h - the links of a random world as they are at each moment: faulty, silent for a while as a whole
-// or on one path, and clean once the faults are over.
+// sim/faulty_network.h - the present state of a random world's links: faulty, silent for a while as a whole or on one
+// path, and clean once the faults are over.
 #pragma once
 
 #include <array>
@@ -17,12 +17,12 @@ class FaultyNetwork {
   FaultyNetwork(sim::World& world, const WorldSettings& settings, const std::vector<sim::Host*>& hosts);
   void begin(const Silence& silence) { change(silence, 1); }
   void end(const Silence& silence) { change(silence, -1); }
-  // From now on nothing is lost but for want of room.
+  // From now on packets are lost only for lack of room.
   void end_faults();
 
  private:
   struct State {
-    int silent = 0;  // silences that overlap
+    int silent = 0;  // overlapping silences
     std::array<int, fabric::kLinkPathsMax> silent_paths{};
   };
   void change(const Silence& silence, int by);

@@ -6,7 +6,7 @@
 
 namespace brdma::test {
 
-// Nothing: no request.
+// Null: not a request.
 FlightLog::Flight* FlightLog::flight_of(const sim::Packet& packet) {
   const auto parsed = wire::parse_packet(packet.bytes);
   if (!parsed.ok() || parsed.value().control || !wire::is_request(parsed.value().op)) return nullptr;

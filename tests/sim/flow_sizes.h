@@ -20,7 +20,7 @@ class FlowSizes {
  private:
   struct Row {
     std::uint32_t bytes;
-    double probability;  // that a flow is this long at the most
+    double probability;  // that a flow is at most so long
   };
   std::vector<Row> rows_;
   double mean_ = 0;

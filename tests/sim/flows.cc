@@ -17,11 +17,11 @@
 namespace brdma::test {
 namespace {
 
-// Of selective recovery in hardware, as published with IRN: for few packets under way and for more.
+// Of selective recovery in hardware, as published with IRN: for few packets in flight and for more.
 constexpr Duration kTimeoutLow = 100_us, kTimeoutHigh = 320_us;
 // The path's: gaps are judged by it. (The defaults, 50 and 80 us, are for hosts that may lose their core.)
 constexpr Duration kRoundTrip = 10_us;
-constexpr Duration kPauseMax = 100_us;  // for a full queue to drain, once a switch has told of it
+constexpr Duration kPauseMax = 100_us;  // for a full queue to drain, after a switch has reported a drop
 
 struct Flow {
   std::uint32_t bytes = 0;
@@ -33,7 +33,7 @@ struct Pair {
   std::optional<Flow> flow;
 };
 
-// A sending host: flows wait where none of its connections is free.
+// A sending host: flows wait if none of its connections is free.
 struct Sender {
   sim::Host* host = nullptr;
   std::vector<Pair> pairs;
@@ -201,7 +201,7 @@ class Flows {
     }
     post(sender);
   }
-  // Its retries have run out: a program connects again and repeats what it wanted.
+  // Its retries have run out: a program connects again and repeats its request.
   void begin_anew(Sender& sender, Pair& pair) {
     ++result_.broken;
     sender.waiting.push_front(*pair.flow);
@@ -211,7 +211,7 @@ class Flows {
     receiver_->touch();
   }
 
-  // Since the start; what setting up the connections took is subtracted.
+  // Since the start, without the packets of connection setup.
   [[nodiscard]] FlowsResult count() const {
     FlowsResult sum;
     for (const Sender& sender : senders_) {
@@ -235,7 +235,7 @@ class Flows {
   FlowsConfig config_;
   const FlowSizes& sizes_;
   sim::World world_;
-  Arena from_, to_;  // of all: what a flow carries does not matter
+  Arena from_, to_;  // shared by all: the payload does not matter
   fabric::NetworkConfig network_;
   sim::SwitchedNetwork* switched_ = nullptr;
   sim::Host* receiver_ = nullptr;

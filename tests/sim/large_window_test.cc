@@ -6,12 +6,12 @@
 namespace brdma::test {
 namespace {
 
-// 10 Gbit/s and 20 ms there and back at a path MTU of 256: 75,000 packets, as 100 Gbit/s and 32 ms at 4096.
+// 10 Gbit/s and 20 ms of round trip at a path MTU of 256: 75,000 packets, as 100 Gbit/s and 32 ms at 4096.
 StreamConfig long_path() {
   StreamConfig config;
   config.rate_bps = 10'000'000'000;
   config.delay = 10_ms;
-  config.queue_bytes = 14u << 20;  // takes the bursts of the start: no loss but those asked for
+  config.queue_bytes = 14u << 20;  // takes the bursts of the start: only configured losses occur
   config.mtu = PathMtu::k256;
   config.window = 1u << 20;
   config.receive_packets = 1u << 20;
@@ -34,7 +34,7 @@ TEST(LargeWindow, FillsAPathThatNeedsMoreThan65536Packets) {
 TEST(LargeWindow, LossesAreRepairedOneByOne) {
   StreamConfig config = long_path();
   config.loss_ppm = 200;
-  // What is posted when a gap closes does not leave as one burst: the path stays full if twice that is posted.
+  // Requests posted when a gap closes do not leave as one burst: the path stays full if twice that is posted.
   config.requests_posted = 600;
   const StreamResult result = run_stream(config);
   EXPECT_GT(result.most_in_flight, 65'536u);

@@ -1,5 +1,5 @@
-// sim/loss_history.h - why repairing each lost packet of a stream took as long as it did: when the receiver said that
-// it was lost, what of that was heard, when copies left and which of them were lost too.
+// sim/loss_history.h - the parts of the recovery time of each lost packet of a stream: the receiver's reports and which
+// of them arrived, the copies and which of them were lost too.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace brdma::test {
 
-// One lost packet. Times that never came are empty.
+// One lost packet. Times of events that did not occur are empty.
 struct LossStory {
   std::uint64_t place = 0;  // packets from the first one of the stream
   Instant first_sent;
   Duration shortest_trip;          // of all packets until then: without a queue
-  std::vector<Instant> copies;     // when each left, the first included
+  std::vector<Instant> copies;     // transmission times, the first included
   std::optional<Instant> shown;    // a later packet arrived: the receiver can see the gap
   std::vector<Instant> feedbacks;  // when an FFM named it ...
   bool first_feedback_heard = false;
-  std::optional<Instant> told;  // the first time that an FFM, or an acknowledgement's `judged`, reached the sender
+  std::optional<Instant> told;  // an FFM, or an acknowledgement's `judged`, first reached the sender
   Instant placed;
   [[nodiscard]] Duration recovery() const { return placed - first_sent - shortest_trip; }
 };
@@ -34,7 +34,7 @@ class LossHistory : public sim::Observer {
   void sent(const sim::Host& from, const sim::Packet& packet, Instant now) override;
   void received(const sim::Host& by, const sim::Packet& packet, Instant now) override;
 
-  [[nodiscard]] const std::vector<LossStory>& stories() const { return stories_; }  // of those repaired
+  [[nodiscard]] const std::vector<LossStory>& stories() const { return stories_; }  // of recovered packets
 
  private:
   struct Flight {
@@ -59,7 +59,7 @@ class LossHistory : public sim::Observer {
   const sim::Host& receiver_;
   Psn first_;
   std::vector<Flight> flights_;
-  std::int64_t highest_ = -1;  // that has arrived
+  std::int64_t highest_ = -1;  // highest that has arrived
   Duration shortest_{};
   std::unordered_map<std::int64_t, Missing> missing_;
   std::vector<LossStory> stories_;

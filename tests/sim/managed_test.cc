@@ -12,7 +12,7 @@
 namespace brdma::test {
 namespace {
 
-constexpr std::uint64_t kRate = 1'000'000'000;  // what the sender can send, to two receivers
+constexpr std::uint64_t kRate = 1'000'000'000;  // the sender's rate, for two receivers
 constexpr std::uint32_t kRequest = 65536, kUnderWay = 16, kWindow = 1024;
 
 class TwoReceivers : public testing::Test {
@@ -44,7 +44,7 @@ class TwoReceivers : public testing::Test {
       pairs[i] = std::make_unique<StreamPair>(world, *hosts[0], *hosts[i + 1], endpoint, i, kRequest);
     }
   }
-  // What the first receiver gets, in parts of what the second one gets.
+  // Goodput of the first receiver relative to the second.
   double share_of_first(Duration how_long) {
     const std::array before{pairs[0]->completed(), pairs[1]->completed()};
     world.run_until(

@@ -139,7 +139,7 @@ void MessageGroup::begin(Duration faults_last) {
   for (std::uint32_t i = 0; i < settings_.receives; ++i) post_receive(i);
 }
 
-// Of the sender's places, and no more.
+// Covers only the sender's places.
 void MessageGroup::bind_window(Sender& sender, std::size_t number) {
   Engine& engine = receiver_.engine();
   sender.window = engine.alloc_window(pd_, settings_.second_type).value();
@@ -229,7 +229,7 @@ void MessageGroup::take_sends(std::size_t number) {
     if (done[i].status == CompletionStatus::kSuccess) continue;
     const bool astray = is_astray(number, message);
     const bool refused = astray && done[i].status == CompletionStatus::kRemoteAccessError;
-    // The refusal may be lost: then the peer looks dead, to what is not acknowledged and to what follows that.
+    // The refusal may be lost: then the peer looks dead to unacknowledged messages and later ones.
     const bool all_posted = settings_.windows && sender.posted == settings_.messages;
     const bool came = astray || sender.received[message] != 0;
     const bool silent = all_posted && came && done[i].status == CompletionStatus::kRetryExceeded;

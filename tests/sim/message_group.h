@@ -1,7 +1,7 @@
 // sim/message_group.h - one receiver and one to three senders of messages: UC, UD, or RC with a shared receive queue or
-// through memory windows; beside the connections of a random world, over the same faulty network. Each message says by
-// its immediate whose it is and which, and its bytes follow from that. Checked at each receive's completion:
-//   the receive was posted, and comes back once; the message is one that was sent, whole, and no mixture of several
+// through memory windows; beside the connections of a random world, over the same faulty network. The immediate of each
+// message names its sender and number, and its bytes follow from that. Checked at each receive's completion:
+//   the receive was posted, and comes back once; the message was sent, is whole, and is no mixture of several
 //   UC: those of a sender come in order, none twice      RC: likewise, and all of them
 //   a WRITE with immediate has filled its place
 // and at the end: no byte between the places and buffers has changed, nor one outside a window.
@@ -25,7 +25,7 @@ class MessageGroup {
   void begin(Duration faults_last);
   void progress();
   [[nodiscard]] bool done() const;
-  // After the end: memory; then all objects are destroyed. `all_arrive`: nothing was lost on the way.
+  // At the end: compares memory; then all objects are destroyed. `all_arrive`: the network lost nothing.
   void check_end(bool all_arrive);
   [[nodiscard]] const std::vector<std::string>& findings() const { return findings_; }
   [[nodiscard]] std::string state() const;
@@ -37,7 +37,7 @@ class MessageGroup {
     ProtectionDomain* pd = nullptr;
     CompletionQueue* cq = nullptr;
     QueuePair* qp = nullptr;
-    QueuePair* peer = nullptr;  // the receiver's; of UD they share one
+    QueuePair* peer = nullptr;  // the receiver's; senders of UD share one
     MemoryRegion* region = nullptr;
     MemoryRegion* window = nullptr;
     std::uint32_t window_key = 0;
@@ -52,7 +52,7 @@ class MessageGroup {
   [[nodiscard]] bool reliable() const { return settings_.type == QpType::kRc; }
   [[nodiscard]] bool is_write(std::size_t sender, std::uint32_t message) const;
   [[nodiscard]] std::uint32_t length_of(std::size_t sender, std::uint32_t message) const;
-  // The last WRITE goes beyond its window; one of no bytes goes nowhere, and its key is not looked at.
+  // The last WRITE goes beyond its window. One of no bytes goes nowhere, and its key is not checked.
   [[nodiscard]] bool is_astray(std::size_t sender, std::uint32_t message) const;
   [[nodiscard]] std::byte byte_of(std::size_t sender, std::uint32_t message, std::size_t at) const;
   // In the receiver's memory: buffers of receives, then a place for each message's WRITE.

@@ -64,7 +64,7 @@ TEST(Paths, LossIsFoundByThePathOfThePacket) {
   EXPECT_LE(result.retransmitted, result.lost + result.lost / 20);
 }
 
-// What is sent again is what was lost, once each time it was; and goodput follows the loss alone, not the paths.
+// Retransmissions equal losses; and goodput follows the loss alone, not the paths.
 TEST(Paths, GoodputAndSpuriousCopiesHoldOverLossAndSkew) {
   for (const Duration skew : {0_us, 20_us, 50_us, 100_us}) {
     const double lossless = run_stream(four_paths(skew)).share;
@@ -93,8 +93,8 @@ StreamConfig with_silent_path(std::size_t path, bool reads) {
   return config;
 }
 
-// All that went there is sent by others, and after a few copies a second nothing more is lost to it. Path 0 is the one
-// that acknowledgements and answers take as long as they are heard.
+// Packets lost there are retransmitted on other paths, and after a few copies a second nothing more is lost to it.
+// Acknowledgements and responses take path 0 as long as they are received.
 TEST(Paths, ASilentPathIsSetAside) {
   for (const bool reads : {false, true}) {
     for (const std::size_t silent : {std::size_t{0}, std::size_t{2}}) {
@@ -105,7 +105,7 @@ TEST(Paths, ASilentPathIsSetAside) {
       EXPECT_LT(result.timeouts, 5u);
       EXPECT_GT(result.share, 0.95);
       ASSERT_EQ(result.paths.size(), 4u);
-      const bool used = !reads || silent == 0;  // requests for answers keep to one path
+      const bool used = !reads || silent == 0;  // READ requests keep to one path
       EXPECT_EQ(result.paths_silent, used ? 1u : 0u);
       EXPECT_EQ(result.paths_returned, 0u);
       if (!used) continue;
@@ -117,7 +117,7 @@ TEST(Paths, ASilentPathIsSetAside) {
   }
 }
 
-// The path that everything takes before there is agreement is silent from the beginning.
+// The path of all packets before the agreement is silent from the beginning.
 TEST(Paths, AgreementIsFoundOnAnotherPath) {
   for (const bool reads : {false, true}) {
     StreamConfig config = with_silent_path(0, reads);
@@ -130,8 +130,8 @@ TEST(Paths, AgreementIsFoundOnAnotherPath) {
   }
 }
 
-// Requests for answers keep to one path, so that nothing sent later is heard on another but repetitions: whatever the
-// reads are, few go to the silent path. (Up to thousands did, a window of them each timeout.)
+// READ requests keep to one path, so that on other paths only retransmissions are acknowledged. Few of them go to the
+// silent path, for any READs. (A window of them per timeout would be thousands.)
 TEST(Paths, FewRequestsAreLostToASilentPath) {
   struct Case {
     std::uint32_t bytes, posted;
@@ -158,8 +158,8 @@ TEST(Paths, FewRequestsAreLostToASilentPath) {
   }
 }
 
-// A peer that has no core for a while lets repetitions go out as well. No path is set aside for that: a copy there is
-// heard of, whatever comes behind it, and though answers overtake its acknowledgement.
+// A peer without a core for a while causes retransmissions as well. No path is set aside for that: a copy there is
+// acknowledged, even late, and even if responses overtake its acknowledgement.
 TEST(Paths, APeerThatSleepsIsNoSilentPath) {
   struct Case {
     std::uint32_t bytes, posted, loss_ppm;
@@ -189,7 +189,7 @@ TEST(Paths, APeerThatSleepsIsNoSilentPath) {
   }
 }
 
-// What left before that was on paths that the peer does not tell apart.
+// Earlier packets were on paths that the peer does not distinguish.
 TEST(Paths, AgreementOnFewerPathsThanWereTried) {
   StreamConfig config = with_silent_path(0, false);
   config.paths = 8;
@@ -203,7 +203,7 @@ TEST(Paths, AgreementOnFewerPathsThanWereTried) {
   EXPECT_GT(result.share, 0.7);  // both were silent for the first 5 ms
 }
 
-TEST(Paths, ASilentPathThatIsHeardAgainIsTakenBack) {
+TEST(Paths, ASilentPathThatIsAcknowledgedAgainIsTakenBack) {
   for (const bool reads : {false, true}) {
     StreamConfig config = with_silent_path(reads ? 0 : 2, reads);
     config.path_loss_ends = 30_ms;
@@ -219,7 +219,7 @@ TEST(Paths, ASilentPathThatIsHeardAgainIsTakenBack) {
   }
 }
 
-// Answers are sprayed, and judged by path, as WRITEs are.
+// READ responses are sprayed, and judged by path, as WRITEs are.
 TEST(Paths, ReadsHoldTheirGoodputOverLossAndSkew) {
   for (const Duration skew : {0_us, 20_us, 100_us}) {
     StreamConfig config = four_paths(skew);
@@ -242,7 +242,7 @@ TEST(Paths, ReadsHoldTheirGoodputOverLossAndSkew) {
   }
 }
 
-// tests spec 1: multipath. A peer that tells no paths apart: one path, the global bitmap alone.
+// tests spec 1: multipath. A peer that distinguishes no paths: one path, the global bitmap alone.
 TEST(Paths, WithoutPathBitmapsThereIsOnePath) {
   StreamConfig config = four_paths(100_us);
   config.path_bitmaps = 1;
@@ -255,14 +255,14 @@ TEST(Paths, WithoutPathBitmapsThereIsOnePath) {
   EXPECT_GT(result.share, 0.95);
 }
 
-// Fewer than the sender has: it sends on as many as are told apart.
-TEST(Paths, NoMorePathsAreTakenThanThePeerTellsApart) {
+// Fewer than the sender has: it sends on as many as the peer distinguishes.
+TEST(Paths, NoMorePathsAreUsedThanThePeerDistinguishes) {
   StreamConfig config = four_paths(100_us);
   config.path_bitmaps = 3;
   EXPECT_EQ(run_stream(config).paths.size(), 3u);
 }
 
-// Packets of one path overtake each other as well. What that makes of packets is learnt, path by path.
+// Packets of one path overtake each other as well. The tolerance is learnt, path by path.
 TEST(Paths, ReorderingWithinPathsIsLearnt) {
   StreamConfig config = four_paths(50_us);
   config.reorder_ppm = 10'000;
@@ -282,7 +282,7 @@ double sent_share(const StreamResult& result, std::size_t path) {
   return static_cast<double>(result.paths[path].sent) / static_cast<double>(all);
 }
 
-// 0.7 to 0.95, as the dice fall.
+// 0.7 to 0.95, depending on the seed.
 TEST(Paths, TheShortestRoundTripGetsMost) {
   constexpr int kWorlds = 8;
   StreamConfig config = four_paths(300_us);

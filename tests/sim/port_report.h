@@ -1,4 +1,4 @@
-// sim/port_report.h - what a switch's active feedback says of a port, as its controller takes it.
+// sim/port_report.h - a switch's active feedback about a port, in the controller's form.
 #pragma once
 
 #include <string>

@@ -1,11 +1,11 @@
-// What the control of congestion makes of a queue, in virtual time: flows from as many hosts through one router's port
-// (tests/sim/bottleneck.h), all from the first moment, nothing lost but what the full queue drops.
+// Effect of congestion control on a queue, in virtual time: flows from as many hosts through one router's port
+// (tests/sim/bottleneck.h), all from the start; only the full queue drops.
 //   queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N] [--reads]
-// With --reads the receiver asks for what the others else write. One line of tab-separated values a point:
+// With --reads the receiver requests the data that the others would write. One line of tab-separated values a point:
 //   SEED RATE_GBIT RTT_US QUEUE_BDP FLOWS  FIRST  LATER  SHARE  JAIN  REACHED_MS  NETWORK
 // FIRST, LATER: of the packets that came to the queue in the first second, and after it, those dropped, in percent.
-// SHARE, JAIN: of the second half. REACHED_MS: from the first moment to the end of the first step (a hundredth of the
-// time) in which 0.9 of the rate was completed.
+// SHARE, JAIN: of the second half. REACHED_MS: from the start to the end of the first step (a hundredth of the time) in
+// which 0.9 of the rate was completed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -24,8 +24,8 @@ struct Point {
   std::uint32_t flows;
 };
 
-// Round trips that a flow has to find its rate, and time for the first second and as much again: but no more packets
-// than a machine simulates in half a minute.
+// Round trips that a flow needs to find its rate, at least the first second and another: but no more packets than a
+// machine simulates in half a minute.
 Duration lasting(const Point& point) {
   const double packets_a_second = point.gbit * 1e9 / 8 / 4096;
   const double most = std::max(6e6 / packets_a_second, 150 * point.rtt_us / 1e6);

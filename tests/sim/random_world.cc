@@ -1,5 +1,5 @@
-// A world runs in this order: hosts and links, connections, the events that were drawn for it; then until every
-// operation is complete, and until nothing goes on any more; then everything is compared.
+// A world runs in this order: hosts and links, connections, its events; then until every operation is complete, and
+// until it is idle; then everything is compared.
 #include "random_world.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 namespace brdma::test {
 namespace {
 
-constexpr Duration kIdleWithin = 1_s;  // after the last completion nothing may go on for longer, beside round trips
+constexpr Duration kIdleWithin =
+    1_s;  // after the last completion activity must end within this time, beside round trips
 
 class RandomWorld {
  public:
@@ -63,7 +64,7 @@ class RandomWorld {
     groups_.back()->begin(faults_last());
   }
 
-  // `begin` and `end` are done at the span's ends; faults do not stop before that.
+  // `begin` and `end` run at the span's ends; faults do not stop before that.
   template <class Begin, class End>
   void schedule(const Span& span, const Begin& begin, const End& end) {
     const Instant from = world_.now() + span.from;
@@ -108,10 +109,10 @@ class RandomWorld {
     }
   }
 
-  // What the slowest part may take: the timers as far as they may have grown (and until a peer counts as dead, where
-  // one falls silent), a window a round trip, and the bytes themselves at what the smallest socket lets through.
+  // Upper bound of the slowest part: the timers with their longest backoff (and until a peer counts as dead, if one
+  // falls silent), a window a round trip, and the bytes at the rate of the smallest socket.
   [[nodiscard]] Duration liveness_bound() const {
-    Duration bound = faults_last() + 10_ms;  // work goes on being posted for so long after a restart
+    Duration bound = faults_last() + 10_ms;  // posting continues for so long after a restart
     for (const auto& connection : connections_) bound = bound + time_for(*connection);
     for (const GroupSettings& group : settings_.groups) bound = bound + time_for(group);
     return bound;
@@ -129,7 +130,7 @@ class RandomWorld {
       const Duration timeout = Duration::from_ns(4096) * (std::int64_t{1} << endpoint.timeout);
       // A silent peer is given up after 4 (retry_count + 1) timeouts (qp/loss/timeout.cc).
       const std::int64_t timeouts = silent ? 4 * (endpoint.retry_count + 1) + 1 : 4;
-      // A standard peer states no credit: each window may be more than its socket takes, and only the timeout tells.
+      // A standard peer states no credit: each window may exceed its socket, and only the timeout reveals that.
       const Duration round = settings_.agree(connection.settings()) ? round_trip * 2 : round_trip * 2 + timeout;
       const std::uint64_t windows = packets / smallest_window(connection.settings());
       all = all + timeout * timeouts + round_trip * 2 * static_cast<std::int64_t>(traffic.operations.size()) +
@@ -138,7 +139,7 @@ class RandomWorld {
     return all;
   }
 
-  // As of a connection whose window is one packet.
+  // As for a connection with a window of one packet.
   [[nodiscard]] Duration time_for(const GroupSettings& group) const {
     constexpr std::int64_t kRetries = 8;
     Duration all{};
@@ -188,7 +189,7 @@ class RandomWorld {
            std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return !g->findings().empty(); });
   }
 
-  // Nothing more may happen: no completion, no byte, no timer that goes on for ever.
+  // Nothing more may happen: no completion, no byte, no timer that never ends.
   void check_end() {
     network_->end_faults();
     Duration round_trip{};
@@ -212,14 +213,14 @@ class RandomWorld {
             .unknown_qp = settings_.events.crash.has_value()};
   }
 
-  // Bitmap mode, nothing lost, spoilt, repeated or out of order, nobody away, every receive posted in time, paths that
-  // differ by no more than a receiver waits for before it knows them: then nothing is sent again, but for a probe or a
-  // timeout before the first round trip has been measured.
+  // Conditions: bitmap mode; no loss, corruption, duplication or reordering; nobody away; every receive posted in time;
+  // paths that differ by no more than a receiver tolerates before it knows them. Then nothing is retransmitted, except
+  // for a probe or a timeout before the first RTT sample.
   void check_nothing_is_resent_in_vain() {
     constexpr std::uint64_t kAllowed = 1;
     if (!settings_.all_in(RecoveryMode::kBitmap) || !settings_.faultless() || !settings_.near()) return;
     const WorldResult counted = count();
-    std::uint64_t refused = 0;  // by a receiver without a receive, or without room for what comes early
+    std::uint64_t refused = 0;  // by a receiver without a receive, or without room for early packets
     for (const sim::Host* host : hosts_) {
       refused += host->statistics().get(Counter::kSentRnr) + host->statistics().get(Counter::kHeldForReceive);
       for (const DropReason full : {DropReason::kStateFull, DropReason::kHoldFull, DropReason::kEscapeFull}) {

@@ -1,6 +1,6 @@
 // sim/random_world.h - one seed makes a world: hosts, queue pairs between them, traffic in both directions, and a
-// network and programs that misbehave for a while and then stop. Everything must be right (each operation once, in
-// order, every byte) and done within a bound after the faults have stopped.
+// network and programs that misbehave for a while. The result must be right (each operation once, in order, every byte)
+// and done within a bound after the faults have stopped.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace brdma::test {
 
-// How the hosts recover: all in bitmap mode, all judging losses as TCP does, at least one going back N, else some as
-// standard peers.
+// Recovery modes of the hosts: all in bitmap mode, all judging losses as TCP does, at least one going back N, else some
+// as standard peers.
 enum class WorldMode : std::uint8_t { kBitmap, kSelective, kStandard, kGoBackN, kWan };
 
 struct WorldResult {
-  std::vector<std::string> findings;  // empty: all was as it must be
+  std::vector<std::string> findings;  // empty: success
   std::string settings;               // the world in a few lines
   std::string trace;                  // if asked for
   WorldMode mode = WorldMode::kBitmap;
   std::uint64_t packets = 0, lost = 0, retransmitted = 0, bytes = 0;
-  std::uint64_t fetched = 0;         // packets whose data was read from the sender's memory
+  std::uint64_t fetched = 0;         // packets whose data was passed by local reference
   std::uint64_t group_messages = 0;  // received by UC, UD, and RC with a shared queue or windows (message_group.h)
   std::uint64_t by_cause[kRetransmissions.size()] = {};  // of the retransmitted, in that order
   std::int64_t virtual_ns = 0;
@@ -33,7 +33,7 @@ struct WorldResult {
 struct WorldOptions {
   bool traced = false;
   bool digest = false;
-  bool canary = false;  // one byte of memory is made wrong on the way: it must be found
+  bool canary = false;  // corrupts one byte of memory: the checks must find it
 };
 [[nodiscard]] WorldResult run_random_world(std::uint64_t seed, const WorldOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Rate controls over whole engines: full rate alone, a fair share for who comes later, marks and drops heard.
+// Rate controls over whole engines: full rate alone, a fair share for a later flow, reaction to marks and drops.
 #include <gtest/gtest.h>
 
 #include "bottleneck.h"
@@ -17,7 +17,7 @@ StreamConfig with(CongestionControl control) {
   return config;
 }
 
-// Kmin, Kmax, Pmax as for 10 Gbit/s: 100 KB and 400 KB are those of 25.
+// Kmin, Kmax, Pmax for 10 Gbit/s: 100 KB and 400 KB are those of 25.
 StreamConfig marked(StreamConfig config) {
   config.marking = fabric::MarkingConfig{40 * 1024, 160 * 1024, 200'000};
   return config;
@@ -39,15 +39,15 @@ TEST(Rate, AloneItIsTheLinks) {
   }
 }
 
-// At defaults, whatever the port's rate: what the switch drops and the sender sends again stays below one in a hundred.
-// With the rates of a port of 10 Gbit/s the queue overflows from the first packets on.
+// At defaults, for any port rate: fewer than one in a hundred packets is dropped by the switch and retransmitted. With
+// the rates of a port of 10 Gbit/s the queue overflows from the first packets on.
 TEST(Rate, FirstAndHighestRateFollowThePort) {
   for (const CongestionControl control :
        {CongestionControl::kTimely, CongestionControl::kDcqcn, CongestionControl::kBoth}) {
     StreamConfig config = with(control);
     config.rate_bps = 1'000'000'000;
     config.delay = 100_us;
-    config.switched = true;  // with an uplink that takes whatever the host sends
+    config.switched = true;  // with an uplink that takes everything the host sends
     config.uplink.same = false;
     config.marking = fabric::MarkingConfig{20 * 1024, 80 * 1024, 100'000};
     config.warm_up = Duration{};
@@ -74,7 +74,7 @@ TEST(Rate, WhoComesLaterGetsAFairShare) {
   }
 }
 
-TEST(Rate, DcqcnHearsOfMarks) {
+TEST(Rate, DcqcnReactsToMarks) {
   StreamConfig config = marked(with(CongestionControl::kDcqcn));
   config.flows = 4;
   const StreamResult result = run_stream(config);
@@ -82,26 +82,26 @@ TEST(Rate, DcqcnHearsOfMarks) {
   EXPECT_GT(result.cnps, 100u);
   EXPECT_LE(result.cnps, result.marked);
   EXPECT_GT(result.share, 0.9);
-  config.congestion.ecn = EcnField::kOff;  // nobody can mark: the queue overflows
+  config.congestion.ecn = EcnField::kOff;  // no marks: the queue overflows
   const StreamResult deaf = run_stream(config);
   EXPECT_EQ(deaf.cnps, 0u);
   EXPECT_GT(deaf.queue_dropped, 10 * result.queue_dropped);
 }
 
-TEST(Rate, TimelyHearsATranslatedRoundTrip) {
+TEST(Rate, TimelyReactsToATranslatedRoundTrip) {
   StreamConfig config = with(CongestionControl::kTimely);
   config.marking = fabric::MarkingConfig{8 * 1024, 32 * 1024, 200'000};
   config.flows = 4;
   const StreamResult alone = run_stream(config);
   config.translation = fabric::RttTranslator::Config{.increment = {.longest = 100_us}};
-  const StreamResult told = run_stream(config);
-  EXPECT_GT(told.rewritten, 50u);
-  EXPECT_LT(told.marked * 2, alone.marked) << "a shorter queue";
-  EXPECT_GT(told.share, 0.75);
+  const StreamResult notified = run_stream(config);
+  EXPECT_GT(notified.rewritten, 50u);
+  EXPECT_LT(notified.marked * 2, alone.marked) << "a shorter queue";
+  EXPECT_GT(notified.share, 0.75);
 }
 
-// Who asks hears of the round trip, so who asks is paced: READ streams share the bottleneck as WRITE streams do, and
-// keep its queue as short. A single run depends on nanoseconds: the mean of several networks is compared.
+// The requester gets the RTT samples, so the requester is paced. READ streams share the bottleneck as WRITE streams do,
+// and keep its queue as short. A single run depends on nanoseconds: the mean of several networks is compared.
 TEST(Rate, ReadsUnderTimelyArePacedLikeWrites) {
   constexpr int kNetworks = 6;
   for (const CongestionControl control : {CongestionControl::kTimely, CongestionControl::kBoth}) {
@@ -136,7 +136,7 @@ TEST(Rate, AloneAReadStreamGetsTheLinksRate) {
   }
 }
 
-// A path of 10 ms: requests ask for more, or those under way would not fill it.
+// A path of 10 ms: requests must ask for more, or those in flight would not fill it.
 TEST(Rate, ReadsFillALongPathToo) {
   StreamConfig config = with(CongestionControl::kTimely);
   config.delay = 500_us;
@@ -147,8 +147,8 @@ TEST(Rate, ReadsFillALongPathToo) {
   EXPECT_GT(result.share, 0.9);
 }
 
-// Two flows through a queue that is shorter than what their windows aim at: the responses that it drops lower what is
-// requested. (Without that it dropped a fifth of them for ever.)
+// Two flows through a queue that is shorter than their windows' target: the dropped responses lower the requested rate.
+// (Without that it would drop a fifth of them for ever.)
 TEST(Window, ReadsStayBelowAQueueThatWasFull) {
   BottleneckConfig config;
   config.reads = true;
@@ -166,8 +166,8 @@ TEST(Window, ReadsStayBelowAQueueThatWasFull) {
   EXPECT_GT(result.share, 0.93);
 }
 
-// What is dropped sets the pace: no storm of retransmissions into a queue that is full.
-TEST(Rate, DropsThatASwitchTellsLowerIt) {
+// Drops set the pace: no storm of retransmissions into a full queue.
+TEST(Rate, ReportedDropsLowerIt) {
   for (const CongestionControl control :
        {CongestionControl::kWindow, CongestionControl::kTimely, CongestionControl::kDcqcn}) {
     StreamConfig config = with(control);
@@ -178,25 +178,25 @@ TEST(Rate, DropsThatASwitchTellsLowerIt) {
     config.edn = fabric::EdnForm::kIcmp;
     config.warm_up = 20_ms;
     config.measured = 50_ms;
-    const StreamResult told = run_stream(config);
-    EXPECT_GT(told.share, 0.95);
-    EXPECT_LT(told.queue_dropped * 5, told.packets);
+    const StreamResult notified = run_stream(config);
+    EXPECT_GT(notified.share, 0.95);
+    EXPECT_LT(notified.queue_dropped * 5, notified.packets);
     config.congestion.edn = false;
-    EXPECT_GT(run_stream(config).queue_dropped, 5 * told.queue_dropped);
+    EXPECT_GT(run_stream(config).queue_dropped, 5 * notified.queue_dropped);
   }
 }
 
-// Each is told how short the queue is that they share, and keeps to a part of it.
-TEST(Rate, ManyFlowsThatAreToldOfDropsShareAShortQueue) {
+// Each learns how short the shared queue is, and keeps to a part of it.
+TEST(Rate, ManyFlowsWithReportedDropsShareAShortQueue) {
   StreamConfig config;
   config.flows = 32;
   config.measured = 70_ms;
-  const StreamResult untold = run_stream(config);
+  const StreamResult unnotified = run_stream(config);
   config.edn = fabric::EdnForm::kIcmp;
-  const StreamResult told = run_stream(config);
-  EXPECT_LT(told.queue_dropped * 5, untold.queue_dropped);
-  EXPECT_LT(told.notices * 40, told.packets);
-  EXPECT_GT(told.share, 0.98 * untold.share);
+  const StreamResult notified = run_stream(config);
+  EXPECT_LT(notified.queue_dropped * 5, unnotified.queue_dropped);
+  EXPECT_LT(notified.notices * 40, notified.packets);
+  EXPECT_GT(notified.share, 0.98 * unnotified.share);
 }
 
 }  // namespace

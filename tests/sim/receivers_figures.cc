@@ -1,6 +1,6 @@
-// One sender and two receivers, one of which gets behind a congested link, or stands still, for a while: what
-// the other one gets meanwhile, with the managed list (spec 3) and without. In virtual time; lines of tab-separated
-// values, one for each step of time; tests/figures/receivers makes tables and a picture of them.
+// One sender and two receivers. One of them is behind a congested link, or stands still, for a while. The goodput of
+// the other one meanwhile, with the managed list (spec 3) and without. In virtual time; lines of tab-separated values,
+// one for each step of time; tests/figures/receivers makes tables and a picture of them.
 //   receivers_figures [--quick] [WAY]
 #include <algorithm>
 #include <array>
@@ -36,15 +36,15 @@ constexpr Way kWays[] = {{"default", RecoveryMode::kBitmap, CongestionControl::k
                          {"paced", RecoveryMode::kBitmap, CongestionControl::kPaced},
                          {"wan+FFM, paced", RecoveryMode::kWanFeedback, CongestionControl::kPaced},
                          {"no congestion control", RecoveryMode::kBitmap, CongestionControl::kNone}};
-// What happens to the second receiver. Alone: nothing is sent to it.
+// The disturbance of the second receiver. Alone: nothing is sent to it.
 enum class Event : std::uint8_t { kAlone, kLink, kHost };
 constexpr const char* kEvents[] = {"alone", "link", "host"};
 
 constexpr std::uint64_t kRate = 1'000'000'000;
-constexpr std::uint64_t kSenderRate = 950'000'000;  // less than any link: the two share what the sender can send
+constexpr std::uint64_t kSenderRate = 950'000'000;  // less than any link: the two share the sender's rate
 constexpr std::uint32_t kSlowPart = 20;
 constexpr Duration kLong = 5_ms, kShort = 100_us;
-constexpr std::uint32_t kQueue = 384 * 1024;  // a quarter of what the path holds
+constexpr std::uint32_t kQueue = 384 * 1024;  // a quarter of the path's capacity
 constexpr std::uint32_t kRequest = 65536, kUnderWay = 64, kWindow = 4096;
 
 // sender - s1 - s2 - first
@@ -79,7 +79,7 @@ class Receivers {
     }
   }
 
-  // For so long; or no longer.
+  // For `how_long`; or ends the disturbance.
   void disturb(bool really, Duration how_long = {}) {
     if (event_ == Event::kLink) {
       for (const auto& [from, to] : {std::pair{1, 2}, std::pair{2, 1}}) {

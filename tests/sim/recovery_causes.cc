@@ -1,8 +1,8 @@
-// What the time of a repair was made of, and which causes make the longest ones.
+// Parts of the recovery time, and the causes of the longest ones.
 //   recovery_causes LOSS_PERCENT [--selective] [--fixed] [--depth PLACES] [--ms MEASURED] [--seeds N] [--stories N]
-// Table: of the lost packets by cause, how many, their recovery times, and of those in the slowest hundredth how many.
-// Stages of a repair, medians: until a later packet showed the gap, until the receiver said so, until the sender heard
-// it, until a copy left, until it was placed. --stories: the slowest ones, one line each.
+// Table: the lost packets by cause, their number, their recovery times, and how many of them are in the slowest
+// hundredth. Stages of a recovery, medians: until a later packet showed the gap, until the receiver reported it, until
+// the report arrived, until a copy left, until it was placed. --stories: the slowest ones, one line each.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -30,8 +30,8 @@ std::string cause(const LossStory& story) {
   if (!story.shown) {
     name += ", nothing came behind it";
   } else if (!story.feedbacks.empty() && !story.first_feedback_heard) {
-    name +=
-        story.told && *story.told < story.copies[1] + kTick ? ", told by an acknowledgement or again" : ", not told";
+    name += story.told && *story.told < story.copies[1] + kTick ? ", reported by an acknowledgement or again"
+                                                                : ", not reported";
   }
   return name;
 }
@@ -55,12 +55,12 @@ void print_table(const std::vector<LossStory>& stories, Duration tail) {
 }
 
 void print_stages(const std::vector<LossStory>& stories) {
-  std::vector<double> shown, said, heard, left, placed, between;
+  std::vector<double> shown, said, arrived, left, placed, between;
   for (const LossStory& story : stories) {
     const Instant due = story.first_sent + story.shortest_trip;
     if (story.shown) shown.push_back(us(*story.shown - due));
     if (story.shown && !story.feedbacks.empty()) said.push_back(us(story.feedbacks.front() - *story.shown));
-    if (story.told && !story.feedbacks.empty()) heard.push_back(us(*story.told - story.feedbacks.front()));
+    if (story.told && !story.feedbacks.empty()) arrived.push_back(us(*story.told - story.feedbacks.front()));
     if (story.told) left.push_back(us(story.copies[1] - *story.told));
     placed.push_back(us(story.placed - story.copies.back()));
     for (std::size_t i = 2; i < story.copies.size(); ++i) between.push_back(us(story.copies[i] - story.copies[i - 1]));
@@ -72,7 +72,7 @@ void print_stages(const std::vector<LossStory>& stories) {
   std::printf("%-52s %8s %8s %8s %8s\n", "stage", "packets", "p50 us", "p99 us", "max us");
   line("due -> a later packet arrives", shown);
   line("-> FFM leaves the receiver", said);
-  line("-> sender hears of it", heard);
+  line("-> report arrives", arrived);
   line("-> first copy leaves", left);
   line("last copy leaves -> placed", placed);
   line("a lost copy leaves -> the next one", between);
@@ -89,8 +89,8 @@ void print_stories(std::vector<LossStory> stories, std::size_t count) {
     if (story.shown) std::printf(" shown %.0f", us(*story.shown - due));
     std::printf(" FFMs");
     for (const Instant at : story.feedbacks) std::printf(" %.0f", us(at - due));
-    std::printf(story.first_feedback_heard ? " (first heard)" : " (first lost)");
-    if (story.told) std::printf(" told %.0f", us(*story.told - due));
+    std::printf(story.first_feedback_heard ? " (first arrived)" : " (first lost)");
+    if (story.told) std::printf(" reported %.0f", us(*story.told - due));
     std::printf(" copies");
     for (std::size_t c = 1; c < story.copies.size(); ++c) std::printf(" %.0f", us(story.copies[c] - due));
     std::printf("\n");

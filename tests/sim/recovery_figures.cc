@@ -1,4 +1,4 @@
-// Goodput, spurious retransmissions and recovery times over loss, reordering and path skew, for four ways to recover.
+// Goodput, spurious retransmissions and recovery times over loss, reordering and path skew, for four recovery modes.
 // One line of tab-separated values a point; tests/figures/make makes tables and pictures of them.
 //   recovery_figures [--quick]
 #include <algorithm>

@@ -1,5 +1,6 @@
-// What arrived is not sent again: the same bound for WRITEs and READs, on networks that only reorder, that lose, and
-// between hosts that lose their cores. Beside each other, so that one direction can't be worse in silence.
+// Received packets are not retransmitted: the same bound for WRITEs and READs, on networks that only reorder, that
+// lose, and between hosts that lose their cores. Both directions are tested together, so that one cannot be worse
+// unnoticed.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,11 +17,11 @@ struct Network {
   std::uint32_t loss_ppm, reorder_ppm, reorder_depth;
   PathMtu mtu = PathMtu::k4096;
   sim::Stalls stalls{};
-  std::uint32_t paths = 1;  // each so much longer than the one before it:
+  std::uint32_t paths = 1;  // each so much longer than the previous one:
   double share_min = 0.8;   // of the link's rate; a host without a core sends nothing
   Duration skew = 100_us;
   std::uint32_t segment_bytes = 0;
-  std::uint64_t learning = 0;  // packets of the first round trips, in which nobody can know how far apart the paths are
+  std::uint64_t learning = 0;  // packets of the first round trips, before the differences of the paths are known
 };
 
 constexpr sim::Stalls kBusy{5_ms, 3_ms}, kAway{20_ms, 40_ms};
@@ -90,14 +91,14 @@ std::string text(const StreamResult& result) {
 
 class Redundancy : public testing::TestWithParam<bool> {};
 
-// Nor does anybody slow down for what was not lost.
+// Senders do not slow down for packets that were not lost.
 TEST_P(Redundancy, WhatArrivedIsNotSentAgain) {
   for (const Network& network : kNetworks) {
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
       const StreamResult result = run_stream(stream_over(network, GetParam(), seed));
       SCOPED_TRACE(std::string{network.name} + ", seed " + std::to_string(seed) + ": " + text(result));
       EXPECT_LE(result.duplicates, network.learning + result.packets / 200 + (result.lost + result.queue_dropped) / 20);
-      // What waits for the start of its segment has arrived, though it is not acknowledged yet.
+      // A packet that waits for the start of its segment has arrived, though it is not acknowledged yet.
       const std::uint64_t lost = result.lost + result.queue_dropped;
       if (network.segment_bytes != 0) {
         EXPECT_LE(result.duplicates, lost / (network.share_min < 0.8 ? 10 : 20) + 5);

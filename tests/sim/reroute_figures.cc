@@ -1,9 +1,9 @@
-// How soon traffic has moved away from a link that is cut, or that has become slow, in virtual time: one line of
-// tab-separated values a point; tests/figures/reroute makes tables and pictures of them, and measures the same in the
+// Time until traffic has moved away from a link that is cut, or that has become slow, in virtual time: one line of
+// tab-separated values a point. tests/figures/reroute makes tables and pictures of them, and measures the same in the
 // lab.
 //   reroute_figures [--quick]
-//   reroute_figures WAY cut|slow DELAY_MS    one point, and how it went: a line each 20 ms, from 1 s before the event
-//   on
+//   reroute_figures WAY cut|slow DELAY_MS    one point with its time series: a line each 20 ms, from 1 s before the
+//   event on
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -61,7 +61,7 @@ class Stream {
   bool shown = false;
 
  private:
-  // Where the sender stands, for whoever wants to know why a point is what it is.
+  // The sender's state, to explain a point.
   void show() {
     const qp::Requester& sender = pair_->qp()->requester();
     const auto at = sender.snapshot();
@@ -107,7 +107,7 @@ bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick, bool show
   const Instant event = world.world().now();
   cut ? world.cut() : world.slow_down(kSlowPart);
   stream.run_for(kAfter);
-  // Back: from when on, over two long round trips, four fifths of what it was have come.
+  // Recovery: the first moment from which four fifths of the former goodput arrive over two long round trips.
   const auto span = static_cast<std::size_t>(std::max(trip * 3, 20_ms).ns() / kBin.ns());
   std::size_t back = from;
   while (back + span < stream.bytes.size() && static_cast<double>(stream.bytes[back + span] - stream.bytes[back]) <

@@ -1,4 +1,4 @@
-// A stream between two sites whose shorter way is cut, or becomes slow, and that a controller moves to one half as long
+// A stream between two sites whose shorter path is cut, or becomes slow; a controller moves it to a path half as long
 // again. tests spec 3: flow control
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ constexpr std::uint64_t kMbps = 1000;
 struct After {
   double mbps = 0;         // over 3 s
   std::uint64_t lost = 0;  // by queues, and by the cut
-  Duration base;           // round trip, as the sender knows it at the end
+  Duration base;           // round trip, the sender's value at the end
 };
 
 After leave(Duration delay, CongestionControl control, bool cut) {
@@ -53,10 +53,9 @@ After leave(Duration delay, CongestionControl control, bool cut) {
           .base = stream.qp()->requester().snapshot().base_rtt};
 }
 
-// Each direction becomes a quarter of the round trip longer, at times of its own. What is missing of the 977 Mbit/s
-// that the link carries: until routes have moved, and half a round trip or two for each change to be known for what it
-// is.
-TEST(Reroute, AWayThatBecomesSlowIsLeftWithoutOverflowingTheNextOne) {
+// Each direction becomes a quarter of the round trip longer, at times of its own. The difference to the 977 Mbit/s that
+// the link carries: the time until routes have moved, and half a round trip or two until each change is recognized.
+TEST(Reroute, ASlowPathIsLeftWithoutOverflowingTheNextOne) {
   for (const CongestionControl control : {CongestionControl::kWindow, CongestionControl::kPaced}) {
     SCOPED_TRACE(static_cast<int>(control));
     const After after = leave(10_ms, control, /*cut=*/false);
@@ -67,7 +66,7 @@ TEST(Reroute, AWayThatBecomesSlowIsLeftWithoutOverflowingTheNextOne) {
   }
 }
 
-TEST(Reroute, AWayThatBecomesSlowIsLeftWhereItIsLong) {
+TEST(Reroute, ASlowPathIsLeftOverALongRoundTrip) {
   const After after = leave(50_ms, CongestionControl::kWindow, /*cut=*/false);
   EXPECT_GT(after.mbps, 790);
   EXPECT_EQ(after.lost, 0u);
@@ -75,7 +74,7 @@ TEST(Reroute, AWayThatBecomesSlowIsLeftWhereItIsLong) {
   EXPECT_LT(after.base, 152_ms);
 }
 
-TEST(Reroute, AWayThatIsCutIsLeft) {
+TEST(Reroute, ACutPathIsLeft) {
   const After after = leave(10_ms, CongestionControl::kWindow, /*cut=*/true);
   EXPECT_GT(after.mbps, 860);
   EXPECT_GT(after.base, 30_ms);

@@ -1,4 +1,4 @@
-// Worlds with routers: shared bottlenecks, equal-cost ways, hops, and the switch core's notices and marks in them.
+// Worlds with routers: shared bottlenecks, equal-cost paths, hops, and the switch core's notices and marks in them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace brdma::test {
 namespace {
 
-constexpr std::uint64_t kPacket = 4200;  // one that has just left counts until somebody asks
+constexpr std::uint64_t kPacket = 4200;  // a packet that has just left counts until the next sample
 
 BottleneckConfig small() {
   BottleneckConfig config;
@@ -40,14 +40,14 @@ TEST(Router, FlowsShareABottleneck) {
   EXPECT_EQ(result.router.no_route + result.router.hops_spent, 0u);
 }
 
-TEST(Router, TellsOfItsDropsAndTranslatesItsMarks) {
+TEST(Router, ReportsItsDropsAndTranslatesItsMarks) {
   BottleneckConfig config = small();
   config.flows = 8;
   config.queue_bytes = 32 * 1024;
   config.edn = fabric::EdnForm::kRoce;
-  const BottleneckResult told = run_bottleneck(config);
-  EXPECT_GT(told.dropped, 0u);
-  EXPECT_GT(told.notices, 0u);
+  const BottleneckResult notified = run_bottleneck(config);
+  EXPECT_GT(notified.dropped, 0u);
+  EXPECT_GT(notified.notices, 0u);
   config = small();
   config.marking = fabric::MarkingConfig{8 * 1024, 32 * 1024, 200'000};
   config.translation = fabric::RttTranslator::Config{.increment = {.longest = 200_us}};
@@ -96,7 +96,7 @@ class Diamond : public testing::Test {
       network.add_route(*middle, left, {a});
     }
   }
-  // Posts a WRITE of 1 MB; true where it completes.
+  // Posts a WRITE of 1 MB; true if it completes.
   bool write() {
     Arena memory[2] = {{1ull << 40, Random{1, "a"}}, {2ull << 40, Random{1, "b"}}};
     EndpointConfig endpoint;
@@ -136,7 +136,7 @@ class Diamond : public testing::Test {
   std::array<sim::RouterNode*, 4> routers{};
 };
 
-TEST_F(Diamond, PacketsTakeEqualWaysByTheirSourcePortAndLoseAHopEach) {
+TEST_F(Diamond, PacketsTakeEqualCostPathsByTheirSourcePortAndLoseAHopEach) {
   std::set<std::uint8_t> hops;
   struct Watch final : sim::Observer {
     explicit Watch(std::set<std::uint8_t>& seen) : hops(seen) {}
@@ -163,7 +163,7 @@ TEST_F(Diamond, WithoutARouteNothingArrivesAndTheDropIsCounted) {
   EXPECT_EQ(hosts[1]->statistics().get(Counter::kReceivedPackets), 0u);
 }
 
-// tests spec 3: link-state feedback. Behind data, along its way, back to who asked.
+// tests spec 3: link-state feedback. Follows the data on its path, and returns to the requester.
 TEST_F(Diamond, EveryRouterOnTheWayAnswersAnInquiry) {
   network.answer_inquiries({});
   struct Watch final : sim::Observer {
@@ -181,7 +181,7 @@ TEST_F(Diamond, EveryRouterOnTheWayAnswersAnInquiry) {
   } watch;
   world.add_observer(watch);
   ASSERT_TRUE(write());
-  ASSERT_TRUE(world.run_until_idle(10_s));  // agents sleep too
+  ASSERT_TRUE(world.run_until_idle(10_s));  // agents become idle too
   const sim::PacketIndex index = world.packets().take();
   sim::Packet& packet = world.packets()[index];
   packet.source = hosts[0]->address();

@@ -1,5 +1,5 @@
-// Scenarios of a pair of engines: what happens when the peer dies, is old-fashioned, or nothing is to be done; and what
-// goodput is left on a lossy path.
+// Scenarios of a pair of engines: the peer dies, is a standard peer, or nothing is to be done; and the goodput on a
+// lossy path.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -88,7 +88,7 @@ Arena one_page(std::uint64_t iova) {
   return arena;
 }
 
-// What it was sent before finds no queue pair; a connection made anew is not disturbed by that.
+// Packets of the former connection find no queue pair; a new connection is not disturbed by that.
 TEST(Scenario, HostThatCrashesComesBackWithoutItsPast) {
   EnginePair pair;
   pair.agree();
@@ -139,7 +139,7 @@ TEST(Scenario, PeerThatKnowsNoBitmapModeIsAskedAFewTimesAndServed) {
   EXPECT_EQ(pair.count(pair.rx(), Counter::kCapsSent), 0u);
 }
 
-// The sanitizer lane sees what this reads.
+// The sanitizer lane checks the reads.
 TEST(Scenario, EmptyInlineRequestNeedsNoRoomForInlineData) {
   PairConfig config;
   config.endpoint.inline_bytes_max = 0;

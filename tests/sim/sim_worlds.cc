@@ -1,8 +1,9 @@
 // sim_worlds [--seeds N] [--from S] [--trace] [--keep-going] [--canary] [--write FILE | --compare FILE]
-// Runs N random worlds from seed S on; prints "N seeds, F failed" and for each failure what was found and the one
-// command that replays it with its trace. Exit code 1 if any failed, 2 on misuse. With --canary one byte is made wrong
-// in each world, and 0 means that every world was found out. --write makes a file of what each world put on the wire,
-// and when, one number a seed; --compare with that of another build names the seeds that differ, and fails if any does.
+// Runs N random worlds from seed S on; prints "N seeds, F failed" and for each failure the findings and the command
+// that replays it with its trace. Exit code 1 if any failed, 2 on misuse. With --canary one byte is corrupted in each
+// world, and 0 means that every corruption was found. --write makes a file of each world's packets on the wire and
+// their times, one number a seed; --compare with that of another build names the seeds that differ, and fails if any
+// does.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -70,7 +71,7 @@ Options parse(char** argv) {
 
 using brdma::test::WorldMode;
 
-// A seed's number in a file that --write has made, and the numbers of this run.
+// The numbers of seeds in a file that --write has made, and of this run.
 class Digests {
  public:
   explicit Digests(const Options& options) {
@@ -81,7 +82,7 @@ class Digests {
     }
     if (!options.write.empty()) out_.open(options.write);
   }
-  // False: another than expected, or none was expected.
+  // False: different from the expected one, or none was expected.
   bool note(std::uint64_t seed, std::uint64_t digest) {
     if (out_.is_open()) {
       out_ << std::dec << seed << ' ' << std::hex << digest << '\n';
@@ -133,7 +134,7 @@ brdma::test::WorldResult run(std::uint64_t seed, const Options& options) {
   try {
     return brdma::test::run_random_world(
         seed, {.traced = options.trace, .digest = options.digest(), .canary = options.canary});
-  } catch (const std::exception& error) {  // a failed check of our own
+  } catch (const std::exception& error) {  // a failed internal check
     brdma::test::WorldResult result;
     result.findings.push_back(error.what());
     return result;

@@ -1,4 +1,4 @@
-// A stream whose only way becomes slow, behind a queue that then takes twenty round trips to drain. tests spec 3: flow
+// A stream whose only path becomes slow, behind a queue that then takes twenty round trips to drain. tests spec 3: flow
 // control; congestion/base_round_trip.h
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ struct Found {
   double mbps = 0;
 };
 
-// Over the 4 s from when the link does a part of what it did. The sender's own rate is below the link's.
+// Over 4 s from the moment when the link drops to a fraction of its rate. The sender's own rate is below the link's.
 Found slow_down(Duration delay, std::uint64_t sender_rate, std::uint32_t part) {
   sim::World world{1};
   auto& network = world.route_hosts();
@@ -70,8 +70,8 @@ Found slow_down(Duration delay, std::uint64_t sender_rate, std::uint32_t part) {
           .mbps = static_cast<double>((stream.completed() - done) * kRequest) * 8 / 4e6};
 }
 
-// A growing queue makes each round longer than the last, as a longer path would; half of what is sent makes it shorter.
-// Taken for a path of 117 ms, over which 100 Mbit/s were delivered before, it was sent 1.5 MB at a time.
+// A growing queue makes each round longer than the last, as a longer path would; half the rate makes it shorter.
+// Mistaken for a path of 117 ms that delivered 100 Mbit/s before, it would get bursts of 1.5 MB.
 TEST(SlowLink, AQueueThatGrowsIsNotTakenForALongerPath) {
   for (const std::uint64_t sender_rate : {kRate / 2, kRate - kRate / 4, kRate - kRate / 20}) {
     for (const std::uint32_t part : {10u, 20u, 40u}) {
@@ -82,9 +82,9 @@ TEST(SlowLink, AQueueThatGrowsIsNotTakenForALongerPath) {
   }
 }
 
-// What it keeps posted is less than the window that its start has left, so it never fills that; the queue holds a fifth
-// of the path. It went on at the rate of before: 5,200.
-TEST(SlowLink, AWindowThatWasNeverFullHearsOfAQueueToo) {
+// The posted data is less than the window after slow start, so it never fills that window; the queue holds a fifth of
+// the path. A window that kept the former rate would lose 5,200.
+TEST(SlowLink, AWindowThatWasNeverFullDetectsAQueueToo) {
   const Found found = slow_down(25_ms, kRate - kRate / 20, 10);
   EXPECT_LT(found.dropped, 2500u);
   EXPECT_GT(found.mbps, 17);

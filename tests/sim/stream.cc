@@ -13,8 +13,7 @@
 namespace brdma::test {
 namespace {
 
-// One queue pair on each host, and how far its stream has got.
-// One stream, and when it begins.
+// One stream, and its start: a queue pair on each host, and its progress.
 struct Flow {
   StreamPair pair;
   Duration starts{};  // after the agreement
@@ -142,7 +141,7 @@ class Streams {
   }
 
  private:
-  // A link, with a switch right behind it where there is something to tell or to translate; or the lab's switch.
+  // A link, with a switch right behind it for notifications or translation; or the lab's switch.
   void make_network() {
     if (config_.switched) {
       BRDMA_CHECK(!config_.translation);
@@ -207,7 +206,7 @@ class Streams {
 
   StreamConfig config_;
   sim::World world_;
-  fabric::LinkConfig link_;                   // each way
+  fabric::LinkConfig link_;                   // in each direction
   sim::SwitchedNetwork* switched_ = nullptr;  // of the world
   sim::Host* hosts_[2] = {};
   std::vector<std::unique_ptr<Flow>> flows_;

@@ -31,12 +31,12 @@ struct StreamConfig {
   Duration delay = 50_us;  // one way
   std::uint64_t queue_bytes = 256 * 1024;
   bool switched = false;          // as in the lab: rate and queue twice, faults between them
-  fabric::UplinkConfig uplink{};  // of these the first, where switched
+  fabric::UplinkConfig uplink{};  // the first of these, if switched
   std::uint32_t loss_ppm = 0;
   std::uint32_t reorder_ppm = 0, reorder_depth = 0;
   std::uint32_t paths = 1;
   Duration skew{};
-  fabric::EdnForm edn = fabric::EdnForm::kOff;  // do switches tell what they drop?
+  fabric::EdnForm edn = fabric::EdnForm::kOff;  // do switches report drops?
   std::optional<fabric::MarkingConfig> marking{};
   std::optional<fabric::RttTranslator::Config> translation{};  // of marks into round-trip time
   bool applies_edn = true;
@@ -49,7 +49,7 @@ struct StreamConfig {
   sim::Stalls sender_stalls{}, receiver_stalls{};
   CongestionConfig congestion{};
   std::uint32_t flows = 1;
-  Duration stagger{};  // each flow begins so long after the one before it
+  Duration stagger{};  // each flow begins so long after the previous one
   bool reads = false;  // else WRITEs
   PathMtu mtu = PathMtu::k4096;
   std::uint32_t window = 4096;                                      // recovery.window
@@ -66,7 +66,7 @@ struct StreamConfig {
 
 struct StreamResult {
   std::string network;         // fabric/network.h: network_text
-  double share = 0;            // payload delivered, of what the link's rate could carry
+  double share = 0;            // payload delivered, relative to the capacity of the link's rate
   std::vector<double> shares;  // the same by flow
   std::uint64_t packets = 0;   // data packets, first transmissions
   std::uint64_t retransmitted = 0, by_probe = 0, by_timeout = 0, timeouts = 0;
@@ -78,15 +78,15 @@ struct StreamResult {
   std::uint64_t paths_silent = 0, paths_returned = 0;                                     // of the requester's
   std::uint64_t answer_paths_silent = 0, answer_paths_returned = 0;                       // of the responder's
   std::vector<qp::PathStatus> paths;                                                      // of the first flow's sender
-  std::uint64_t lost = 0, queue_dropped = 0;                                              // on the way of the data
-  std::uint64_t duplicates = 0;                                                           // of data, that came
+  std::uint64_t lost = 0, queue_dropped = 0;  // in the direction of the data
+  std::uint64_t duplicates = 0;               // of data, received
   std::uint64_t cnps = 0, pace_waits = 0;
-  std::vector<Bandwidth> rates;             // of the flows that keep one, at the end
-  std::uint64_t marked = 0, rewritten = 0;  // packets that found a long queue; acknowledgements that say so
+  std::vector<Bandwidth> rates;             // of rate-controlled flows, at the end
+  std::uint64_t marked = 0, rewritten = 0;  // packets that found a long queue; acknowledgements that carry it
   Duration srtt{};                          // of the first flow, at the end
-  std::uint64_t spurious = 0;               // copies of what had been placed
-  std::vector<Duration> recoveries;         // from when a lost packet would have been there to when a copy was placed
-  std::vector<LossStory> losses;            // of each lost packet, how it was repaired
+  std::uint64_t spurious = 0;               // copies of placed packets
+  std::vector<Duration> recoveries;         // from the expected arrival of a lost packet to the placement of a copy
+  std::vector<LossStory> losses;            // each lost packet and its recovery
   [[nodiscard]] double bits_per_second(const StreamConfig& config) const {
     return share * static_cast<double>(config.rate_bps);
   }

@@ -30,14 +30,14 @@ class StreamPair {
                                            std::array{arenas_[0].get(), arenas_[1].get()});
   }
 
-  // Completions that have come since; every one must be a success.
+  // Takes completions; every one must be a success.
   void take() {
     std::array<Completion, 64> taken;
     const std::size_t count = from_.engine().poll_cq((*ends_)[0].cq(), taken);
     for (std::size_t i = 0; i < count; ++i) BRDMA_CHECK(taken[i].status == CompletionStatus::kSuccess);
     completed_ += count;
   }
-  // Until so many are under way.
+  // Posts until so many are in flight.
   void post(WorkOpcode opcode, std::uint64_t under_way) {
     for (; posted_ - completed_ < under_way; ++posted_) {
       const Sge sge{arenas_[0]->iova() + Arena::kGuard, request_bytes_, (*ends_)[0].key()};

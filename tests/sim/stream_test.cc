@@ -1,4 +1,4 @@
-// Streams between two hosts: does one fill its link, does it send anything twice without need, what is left of it when
+// Streams between two hosts: does one fill its link, does it retransmit needlessly, how much goodput is left when
 // packets are lost or hosts lose their cores, do two share.
 #include "stream.h"
 
@@ -39,7 +39,7 @@ TEST(Stream, FillsALinkAndSendsNothingTwice) {
   }
 }
 
-// One packet in a few thousand is answered milliseconds late; what goes on leaving meanwhile waits in the socket.
+// One packet in a few thousand is answered milliseconds late; packets sent meanwhile wait in the socket.
 TEST(Stream, AReceiverThatLosesItsCoreIsNotWaitedFor) {
   for (const std::uint64_t mbit : {100u, 1000u, 2000u}) {
     StreamConfig config = at(mbit);
@@ -51,7 +51,7 @@ TEST(Stream, AReceiverThatLosesItsCoreIsNotWaitedFor) {
   }
 }
 
-// Also one that is never there for long: what it answers comes in lumps of a window.
+// Also one that is never there for long: its acknowledgements come in bursts of a window.
 TEST(Stream, AReceiverThatIsOftenAwayIsNotWaitedFor) {
   for (const std::uint64_t mbit : {1000u, 2000u, 10'000u}) {
     StreamConfig config = at(mbit);
@@ -63,7 +63,7 @@ TEST(Stream, AReceiverThatIsOftenAwayIsNotWaitedFor) {
   }
 }
 
-// A sender away for a twentieth of the time and more than its queue holds cannot make up for it.
+// A sender away for a twentieth of the time and for longer than its queue lasts cannot make up for it.
 TEST(Stream, HostsThatLoseTheirCoresRetransmitNothingForIt) {
   for (const std::uint64_t mbit : {100u, 1000u, 2000u, 10'000u}) {
     StreamConfig config = at(mbit);
@@ -92,7 +92,7 @@ TEST(Stream, LossCostsLittleMoreThanWhatIsLost) {
   }
 }
 
-// The answer to an FFM takes longer here than the first repetition waits.
+// The retransmission after an FFM takes longer here than the first repetition waits.
 TEST(Stream, LossOnALongPathIsRepairedOnce) {
   for (const std::int64_t delay_us : {200, 500, 1000, 2000}) {
     StreamConfig config = at(200);
@@ -145,7 +145,8 @@ TEST(Stream, ReadsGoOnUnderLoss) {
   }
 }
 
-// 1 Gbit/s and 20 ms, and an application that posts more than path and queue hold, but less than the window had become.
+// 1 Gbit/s and 20 ms, and an application that posts more than path and queue hold, but less than the window has grown
+// to.
 TEST(Stream, ASlowLongPathIsFilledAndItsQueueIsNotOverflowed) {
   StreamConfig config = at(1000);
   config.delay = 10_ms;
@@ -160,12 +161,12 @@ TEST(Stream, ASlowLongPathIsFilledAndItsQueueIsNotOverflowed) {
   EXPECT_LT(result.retransmitted, 100u);
 }
 
-// An application that keeps twice posted what the path holds: when a gap closes all of it completes, and is posted
-// anew.
+// An application that keeps posted twice the capacity of the path: when a gap closes all of it completes, and is posted
+// again.
 TEST(Stream, OnALongPathTheDefaultWindowDoesNotLeaveAsOneBurst) {
   StreamConfig config = at(1000);
   config.delay = 10_ms;
-  config.queue_bytes = 625'000;  // a quarter of what the path holds
+  config.queue_bytes = 625'000;  // a quarter of the path's capacity
   config.requests_posted = 76;
   config.warm_up = 1_s;
   config.measured = 2_s;
@@ -176,7 +177,7 @@ TEST(Stream, OnALongPathTheDefaultWindowDoesNotLeaveAsOneBurst) {
   EXPECT_LT(result.queue_dropped, 500u);
 }
 
-// What the start of a window that is spread loses, which doubles, where the queue is a quarter of the path.
+// Losses at the start of a paced window, which doubles, if the queue is a quarter of the path.
 TEST(Stream, TheStartOfAPacedFlowLosesLittle) {
   StreamConfig config = at(10'000);
   config.delay = 5_ms;
@@ -193,8 +194,8 @@ TEST(Stream, TheStartOfAPacedFlowLosesLittle) {
   EXPECT_LT(result.queue_dropped, 2000u);
 }
 
-// Hosts that lose their cores now and then: late acknowledgements make what was delivered look less than it was, and a
-// rate that follows that must not follow it down.
+// Hosts that lose their cores now and then: late acknowledgements make the delivered rate look lower than it is. A rate
+// that follows the delivered rate must not sink with it.
 TEST(Stream, ARateThatIsSpreadDoesNotFallOnBusyHosts) {
   StreamConfig config = at(200);
   config.mode = RecoveryMode::kWan;
@@ -209,8 +210,8 @@ TEST(Stream, ARateThatIsSpreadDoesNotFallOnBusyHosts) {
   EXPECT_GT(result.share, 0.72) << "0.69 where a sixteenth is all that is tried";
 }
 
-// What is delivered is counted without headers, and so is what leaves: those of path MTU 1024 are more than is tried
-// beyond what was delivered, and with them counted the rate would sink round by round.
+// Delivered and sent bytes are counted without headers. At path MTU 1024 headers exceed the margin that is tried beyond
+// the delivered rate. If they counted, the rate would sink round by round.
 TEST(Stream, ARateThatIsSpreadDoesNotSinkByItsHeaders) {
   StreamConfig config = at(200);
   config.mode = RecoveryMode::kWan;
@@ -226,8 +227,8 @@ TEST(Stream, ARateThatIsSpreadDoesNotSinkByItsHeaders) {
   EXPECT_GT(result.share, 0.87);
 }
 
-// Loss judged by a TCP sender's rules recovers single losses as fast as ours does; reordering it takes for loss.
-TEST(Stream, TheSelectiveYardstickRepairsLossAndMistakesReordering) {
+// Loss judged by a TCP sender's rules recovers single losses as fast as bitmap mode does; reordering counts as loss.
+TEST(Stream, TheSelectiveBaselineRecoversLossAndMistakesReordering) {
   StreamConfig config = at(10'000);
   config.measured = 100_ms;
   config.flight_log = true;
@@ -247,7 +248,7 @@ TEST(Stream, TheSelectiveYardstickRepairsLossAndMistakesReordering) {
   EXPECT_GT(learnt.share, mistaken.share);
 }
 
-// The yardstick without loss is as fast as what it is to be compared with.
+// The baseline is as fast as bitmap mode without loss.
 TEST(Stream, GoBackNFillsALinkThatLosesNothing) {
   for (const std::uint64_t mbit : {1000u, 10'000u}) {
     StreamConfig config = at(mbit);

@@ -1,11 +1,11 @@
 // Latency of large transfers, in segments and undivided, and of a small command while large ones run, in virtual time:
-// the same engine, no machine in between. One line of tab-separated values a point; tests/figures/make draws them.
+// the same engine without a real machine. One line of tab-separated values a point; tests/figures/make draws them.
 //   transfer_figures [--quick]
 //   size      MODE  LOSS%  BYTES  MEDIAN_US  P99_US  -  NETWORK     from the post to the receiver's event, and ...
 //   done      MODE  LOSS%  BYTES  MEDIAN_US  P99_US  -  NETWORK     ... to the sender's completion
 //   beside    MODE  K      BYTES  MEDIAN_US  P99_US  GBIT_S  NETWORK
-//             a WRITE of 64 bytes, post to the receiver's event, beside K queue pairs that keep large WRITEs under way;
-//             what those moved
+//             a WRITE of 64 bytes, post to the receiver's event, beside K queue pairs that keep large WRITEs in flight;
+//             their goodput
 // The hosts: 25 Gbit/s of output a core, one batch at a time; a network of 40 Gbit/s and 5 us; path MTU 4096.
 #include <algorithm>
 #include <cstdio>
@@ -26,7 +26,7 @@ constexpr std::uint64_t kRate = 25'000'000'000, kLinkRate = 40'000'000'000;
 constexpr std::uint32_t kThreshold = 128 * 1024, kSegment = 64 * 1024, kMemory = 16u << 20;
 constexpr std::uint32_t kSmallBytes = 64;
 
-// One queue for all commands; two; two, and large ones cut; one, and losses repaired by going back N.
+// One queue for all commands; two; two, with large ones divided; one, with go-back-N recovery.
 enum class Mode { kUndivided, kQueues, kSegments, kPlain };
 constexpr const char* kModeNames[] = {"undivided", "queues", "segments", "plain"};
 
@@ -69,7 +69,7 @@ struct Connection {
   static EndpointConfig config() {
     EndpointConfig config;
     config.mtu = PathMtu::k4096;
-    config.timeout = 10;  // 4 ms: what going back N waits for a lost tail
+    config.timeout = 10;  // 4 ms: go-back-N waits so long for a lost tail
     return config;
   }
   void post(std::uint32_t bytes, Instant now) {
@@ -122,7 +122,7 @@ struct Setting {
     BRDMA_CHECK(world.run_until_idle(1_s));
     world.configure_links(faulty);
   }
-  // Until the receiver has told of the WRITE that goes to `to`.
+  // Until the receiver has reported the WRITE to `to`.
   Instant arrival(const Connection& to) {
     Instant when;
     const bool came = world.run_until(
@@ -173,7 +173,7 @@ void transfer(Mode mode, std::uint32_t loss_ppm, std::uint32_t bytes, unsigned r
   print("done", mode, loss_ppm / 1e4, bytes, done, "\t\t" + setting.network());
 }
 
-// K queue pairs with two large WRITEs under way each; every 100 to 300 us a small WRITE on one of its own.
+// K queue pairs with two large WRITEs in flight each; every 100 to 300 us a small WRITE on one of its own.
 void beside(Mode mode, std::uint32_t large, std::uint32_t bytes, unsigned rounds) {
   Setting setting{mode, 0};
   Random random{7, "posts"};
@@ -214,7 +214,7 @@ void beside(Mode mode, std::uint32_t large, std::uint32_t bytes, unsigned rounds
     setting.world.run_until(keep_going, 100_us + Duration::from_ns(static_cast<std::int64_t>(random.below(200'000))));
     small.poll();
   }
-  // With two queues nothing but the batch that is leaving comes first, however many large ones there are.
+  // With two queues only the batch that is leaving comes first, for any number of large ones.
   const Duration longest = Bandwidth::from_bps(kRate).time_for(65'507) + 5_us + 1_us;
   const bool queues = mode == Mode::kQueues || mode == Mode::kSegments;
   if (queues) BRDMA_CHECK(*std::max_element(times.begin(), times.end()) <= longest);

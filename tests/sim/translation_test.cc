@@ -1,5 +1,5 @@
-// ECN into round-trip time over whole engines (spec 2): the sender, which looks at nothing but round-trip times, keeps
-// a shorter queue where the switch tells it of its marks.
+// ECN into round-trip time over whole engines (spec 2): the sender, which uses only round-trip times, keeps a shorter
+// queue if the switch translates its marks.
 #include <gtest/gtest.h>
 
 #include "stream.h"
@@ -22,12 +22,12 @@ TEST(Translation, LengthensTheRoundTripThatTheSenderMeasures) {
   EXPECT_EQ(alone.rewritten, 0u);
   StreamConfig config = congested();
   config.translation = fabric::RttTranslator::Config{.increment = {.longest = 200_us}};
-  const StreamResult told = run_stream(config);
-  EXPECT_GT(told.rewritten, 100u);
-  EXPECT_GT(told.srtt, alone.srtt + 150_us);
-  EXPECT_LT(told.srtt, alone.srtt + 400_us);
-  EXPECT_GT(told.share, 0.97 * alone.share);
-  EXPECT_EQ(told.retransmitted, told.queue_dropped);
+  const StreamResult translated = run_stream(config);
+  EXPECT_GT(translated.rewritten, 100u);
+  EXPECT_GT(translated.srtt, alone.srtt + 150_us);
+  EXPECT_LT(translated.srtt, alone.srtt + 400_us);
+  EXPECT_GT(translated.share, 0.97 * alone.share);
+  EXPECT_EQ(translated.retransmitted, translated.queue_dropped);
 }
 
 TEST(Translation, ChangesNothingWithoutCongestion) {
@@ -35,9 +35,9 @@ TEST(Translation, ChangesNothingWithoutCongestion) {
   config.marking = fabric::MarkingConfig{200 * 1024, 250 * 1024, 200'000};
   const StreamResult alone = run_stream(config);
   config.translation = fabric::RttTranslator::Config{.increment = {.longest = 200_us}};
-  const StreamResult told = run_stream(config);
-  EXPECT_EQ(told.rewritten, 0u);
-  EXPECT_EQ(told.packets, alone.packets);
+  const StreamResult translated = run_stream(config);
+  EXPECT_EQ(translated.rewritten, 0u);
+  EXPECT_EQ(translated.packets, alone.packets);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Share of a long path's bandwidth that five ways to recover use, over round trip and loss; no PFC anywhere. One line
-// of tab-separated values a point; tests/figures/wan makes tables and pictures of them.
+// Share of a long path's bandwidth that five recovery modes use, over round trip and loss; no PFC anywhere. One line of
+// tab-separated values a point; tests/figures/wan makes tables and pictures of them.
 //   wan_figures [--quick]                                  all of it; a point without any drop first (column queue_kb)
 //   wan_figures 100g                                       100 Gbit/s over 100 ms, wan and wan+FFM: minutes
 //   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM [WINDOW [TRIPS]]
-//                                                          one point; WINDOW 0: what the path asks for; measured
+//                                                          one point; WINDOW 0: as much as the path needs; measured
 //                                                          after so many round trips
-//   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM course       and how it went, ten lines a round trip
+//   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM course       with its time series, ten lines a round trip
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -28,14 +28,14 @@ constexpr Way kWays[] = {{"go-back-N", RecoveryMode::kGoBackN},
                          {"wan", RecoveryMode::kWan},
                          {"wan+FFM", RecoveryMode::kWanFeedback}};
 constexpr std::uint32_t kWindowMax = 1u << 20;   // recovery.window's
-constexpr std::uint32_t kUsualWindow = 131'072;  // up to which the usual bounds on early packets do
+constexpr std::uint32_t kUsualWindow = 131'072;  // up to which the default bounds on early packets suffice
 constexpr std::uint32_t kPayload = 4096;
 
 struct Point {
   std::uint32_t rate_mbps = 0, rtt_us = 0, loss_ppm = 0;
-  std::uint32_t window = 0;  // 0: what the path asks for
-  std::uint32_t trips = 0;   // before what is measured; 0: as usual
-  bool roomy = false;        // a queue that takes all that is under way: nothing is dropped
+  std::uint32_t window = 0;  // 0: as much as the path needs
+  std::uint32_t trips = 0;   // before the measurement; 0: default
+  bool roomy = false;        // a queue that takes everything in flight: nothing is dropped
 };
 
 StreamConfig config_of(const Way& way, const Point& point) {
@@ -46,9 +46,9 @@ StreamConfig config_of(const Way& way, const Point& point) {
   config.delay = 1_us * (point.rtt_us / 2);
   config.loss_ppm = point.loss_ppm;
   const std::uint64_t path_bytes = config.rate_bps / 8 * point.rtt_us / 1'000'000;
-  // A quarter of what the path holds, as a router for such links has; at least what a switch has.
+  // A quarter of the path's capacity, as in a router for such links; at least as much as a switch has.
   config.queue_bytes = point.roomy ? 1u << 30 : std::max<std::uint64_t>(256 * 1024, path_bytes / 4);
-  // A lost packet holds the window's base for two round trips, one that is lost twice for three.
+  // A lost packet holds the window's base for two round trips; one that is lost twice, for three.
   std::uint32_t window = point.window;
   for (window = std::max(window, 4096u); point.window == 0 && window < path_bytes / kPayload * 4;) window *= 2;
   config.window = std::min(window, kWindowMax);
@@ -56,7 +56,7 @@ StreamConfig config_of(const Way& way, const Point& point) {
     config.state_bytes_max = 1u << 30;
     config.hold_bytes_max = 64u << 20;
   }
-  config.standard_window = config.window;  // go-back-N has as much under way as the others
+  config.standard_window = config.window;  // go-back-N has as much in flight as the others
   config.receive_packets = config.window;
   config.receive_bytes =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(0xFFFF'FFFF, config.window * std::uint64_t{kPayload}));
@@ -71,7 +71,7 @@ StreamConfig config_of(const Way& way, const Point& point) {
   return config;
 }
 
-// Where the sender stands, for whoever wants to know why a point is what it is.
+// The sender's state, to explain a point.
 void show(Instant now, const qp::Requester& sender, const Statistics& counters) {
   const auto at = sender.snapshot();
   const auto count = [&](Counter counter) { return static_cast<unsigned long long>(counters.get(counter)); };
@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
       quick ? std::vector<std::uint32_t>{1000} : std::vector<std::uint32_t>{1000, 10'000, 50'000, 100'000};
   const std::vector<std::uint32_t> losses =
       quick ? std::vector<std::uint32_t>{0, 10'000} : std::vector<std::uint32_t>{0, 100, 1000, 10'000};
-  // No loss and no drop: there all ways are to carry the same.
+  // No loss and no drop: all modes must carry the same.
   for (const Way& way : kWays) run(way, {.rate_mbps = quick ? 1000u : 10'000u, .rtt_us = 1000, .roomy = true});
   for (const std::uint32_t trip : trips) {
     for (const std::uint32_t loss : losses) {

@@ -1,5 +1,5 @@
-// sim/wire_digest.h - one number for all that a world's hosts have sent and when, to the byte, and for what their
-// engines reported: two builds with the same numbers behave alike.
+// sim/wire_digest.h - one number for all packets of a world's hosts with their times, to the byte, and for the engines'
+// traces: two builds with the same numbers behave alike.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace brdma::test {
 
 class WireDigest : public sim::Observer {
  public:
-  // Hosts that fetch name real addresses, which are others in each run: of their packets, BTH and how long they are.
+  // Hosts that pass data by local reference name real addresses, which differ in each run: of their packets, only BTH
+  // and length count.
   void leave_out_bodies() { all_ = false; }
   void sent(const sim::Host& from, const sim::Packet& packet, Instant now) override {
     add(from.config().name);

@@ -37,7 +37,7 @@ std::string text_of(const sim::HostConfig& host) {
          ", escape " + std::to_string(engine.transfer.escape_bytes_max) + "/" + us(engine.transfer.escape_time) +
          ", control " + name_of(r.congestion.control) + " from " + std::to_string(r.congestion.rate_first_mbps) +
          " of " + std::to_string(r.congestion.rate_min_mbps) + ".." + std::to_string(r.congestion.rate_max_mbps) +
-         " Mbit/s, ECN " + std::to_string(static_cast<int>(r.congestion.ecn)) + ", EDN " + (r.edn ? "heeded" : "off") +
+         " Mbit/s, ECN " + std::to_string(static_cast<int>(r.congestion.ecn)) + ", EDN " + (r.edn ? "applied" : "off") +
          ", pause " + us(r.edn_pause_max) + ", fetched from " +
          std::to_string(engine.transfer.local ? engine.transfer.local_threshold_bytes : 0) + "\n";
 }

@@ -1,6 +1,5 @@
-// sim/world_settings.h - everything that a seed decides about a random world before it runs, as plain values. By
-// subject, each drawn from a stream of its own by a file of its own: hosts, connections with their traffic, the
-// network, events.
+// sim/world_settings.h - all decisions of a seed about a random world before it runs, as plain values. By subject, each
+// drawn from a random stream and by a file of its own: hosts, connections with their traffic, the network, events.
 #pragma once
 
 #include <array>
@@ -28,8 +27,8 @@ struct ConnectionSettings {
   Sides<std::size_t> hosts{};
   Sides<EndpointConfig> endpoints;
   Sides<TrafficConfig> traffic;
-  bool ends_in_error = false;  // [1] refuses [0]'s last request; [1] itself asks for nothing
-  std::uint64_t seed = 0;      // of the traffic, and of when it is posted
+  bool ends_in_error = false;  // [1] refuses [0]'s last request; [1] itself requests nothing
+  std::uint64_t seed = 0;      // of the traffic, and of its posting times
 };
 
 // One receiver's group of senders (message_group.h): UC, UD, or RC with a shared receive queue or memory windows.
@@ -52,18 +51,18 @@ struct LinkSettings {
   Sides<std::size_t> hosts{};
   bool agree = true;  // both hosts negotiate bitmap mode
   fabric::LinkConfig clean;
-  Sides<fabric::LinkConfig> faulty;  // what a side sends into while there are faults
+  Sides<fabric::LinkConfig> faulty;  // a side's outgoing link while there are faults
 
   [[nodiscard]] bool joins(std::size_t a, std::size_t b) const {
     return (hosts[0] == a && hosts[1] == b) || (hosts[0] == b && hosts[1] == a);
   }
-  // There and back at most, while no queue has formed.
+  // Longest round trip while no queue has formed.
   [[nodiscard]] Duration round_trip() const { return (clean.delay + clean.skew) * 2; }
 };
 
-// Of all links alike; marks are a link's own.
+// The same for all links; marks are a link's own.
 struct SwitchSettings {
-  fabric::DropNotifier::Config edn;  // off: what is dropped is not told
+  fabric::DropNotifier::Config edn;  // off: drops are not reported
   std::optional<fabric::RttTranslator::Config> translation;
 };
 
@@ -74,7 +73,7 @@ struct Span {
 struct Absence : Span {  // a process has no core
   std::size_t host = 0;
 };
-struct Silence : Span {  // nothing passes a link, or one path of it
+struct Silence : Span {  // a link, or one path of it, passes nothing
   std::size_t link = 0;
   std::optional<std::size_t> path;
 };
@@ -95,7 +94,7 @@ struct EventSettings {
 
 struct WorldSettings {
   std::vector<sim::HostConfig> hosts;
-  bool one_machine = false;  // the hosts are processes of one, and may read each other's memory
+  bool one_machine = false;  // the hosts are processes of one machine, and may read each other's memory
   std::vector<ConnectionSettings> connections;
   std::vector<ConnectionSettings> after_restart;  // begun when the crashed host is back
   std::vector<GroupSettings> groups;
@@ -110,7 +109,7 @@ struct WorldSettings {
   [[nodiscard]] bool corrupts() const;
   // Nothing but delays, rates and queues.
   [[nodiscard]] bool faultless() const;
-  // Round trips and differences between paths are what an engine reckons with before it has measured them.
+  // Round trips and differences between paths are within the engine's assumptions before it has measured them.
   [[nodiscard]] bool near() const;
   [[nodiscard]] const LinkSettings& link_of(const ConnectionSettings& connection) const;
   [[nodiscard]] const LinkSettings* link_between(std::size_t a, std::size_t b) const;  // null: they have none
@@ -119,12 +118,12 @@ struct WorldSettings {
 
 [[nodiscard]] WorldSettings draw_world(std::uint64_t seed);
 
-// In this order: each reads what those before it have decided.
+// In this order: each reads the decisions of those before it.
 void draw_hosts(WorldSettings& world, Random& random);        // draw_hosts.cc
 void draw_machine(WorldSettings& world, Random& random);      // likewise: are they one machine
-void draw_connections(WorldSettings& world, Random& random);  // draw_connections.cc: who with whom, what they ask
+void draw_connections(WorldSettings& world, Random& random);  // draw_connections.cc: their hosts and traffic
 void draw_network(WorldSettings& world, Random& random);      // draw_network.cc
-void draw_switches(WorldSettings& world, Random& random);     // draw_switches.cc: what they do, who heeds it
+void draw_switches(WorldSettings& world, Random& random);     // draw_switches.cc: their functions, the hosts' reactions
 void draw_events(WorldSettings& world, Random& random);       // draw_events.cc
 void draw_endpoints(WorldSettings& world, Random& random);    // draw_connections.cc: times that fit the network
 void draw_groups(WorldSettings& world, Random& random);       // draw_groups.cc: other kinds of queue pairs

@@ -1,8 +1,8 @@
-// support/arena.h - the memory of one side of a test, and what it should look like at the end.
-// One registered region, filled with random bytes; buffers are cut from it with guard bytes between. Each operation is
-// applied to `reference()` when it is planned; at the end every byte must agree, guards included: what was written
-// where nothing should be shows as a difference. Requests name it by an address of its own (iova), so that packets do
-// not depend on where the program's memory lies.
+// support/arena.h - the memory of one side of a test, with its expected contents at the end. One registered region,
+// filled with random bytes; buffers are cut from it with guard bytes between. Each operation is applied to
+// `reference()` when it is planned. At the end every byte must agree, guards included: a stray write shows as a
+// difference. Requests name the region by an address of its own (iova), so that packets do not depend on the program's
+// memory layout.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Arena {
     guard();
     return buffer;
   }
-  // No allocation any more: the bytes stay where they are.
+  // No allocation after this: the bytes stay in place.
   void freeze() {
     storage_.resize(reference_.size() + kAlignment);
     const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
@@ -53,13 +53,13 @@ class Arena {
   [[nodiscard]] bool as_expected(const Buffer& buffer) const {
     return std::memcmp(bytes_ + buffer.offset, reference_.data() + buffer.offset, buffer.length) == 0;
   }
-  // Where an operation ended in an error, its buffers hold anything; but the bytes between buffers are as they were.
+  // After an operation that failed its buffers have undefined contents; but the bytes between buffers are unchanged.
   [[nodiscard]] bool guards_intact() const {
     return std::all_of(guards_.begin(), guards_.end(), [this](const Buffer& guard) {
       return std::memcmp(bytes_ + guard.offset, initial_.data() + guard.offset, guard.length) == 0;
     });
   }
-  // Offset of the first byte that differs; size() where none does.
+  // Offset of the first byte that differs; size() if none does.
   [[nodiscard]] std::size_t first_difference() const {
     for (std::size_t i = 0; i < size(); ++i) {
       if (bytes_[i] != reference_[i]) return i;

@@ -1,4 +1,4 @@
-// tests/support/bytes.h - bytes written as hexadecimal text, so that a test shows what is on the wire.
+// tests/support/bytes.h - bytes written as hexadecimal text, so that a test shows the packet on the wire.
 #pragma once
 
 #include <cctype>

@@ -1,5 +1,5 @@
-// support/checks.h - our own assertions, made visible to a test: while a ThrowingChecks lives, a failed BRDMA_CHECK
-// throws CheckFailed instead of aborting.  EXPECT_THROW(window.suspect(psn), test::CheckFailed);
+// support/checks.h - internal assertions, visible to a test: while a ThrowingChecks lives, a failed BRDMA_CHECK throws
+// CheckFailed instead of aborting.  EXPECT_THROW(window.suspect(psn), test::CheckFailed);
 #pragma once
 
 #include <stdexcept>

@@ -1,5 +1,5 @@
-// support/cm_managers.h - two connection managers and a wire between them that passes, loses or delays messages as each
-// test says.
+// support/cm_managers.h - two connection managers and a wire between them that each test can make pass, lose or delay
+// messages.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ inline wire::CmRep reply(std::uint32_t qpn = 0x222) {
   return rep;
 }
 
-// "a" asks, "b" listens.
+// "a" connects, "b" listens.
 class Managers : public testing::Test {
  protected:
   struct Side {
@@ -56,7 +56,7 @@ class Managers : public testing::Test {
   using Passes = std::function<bool(const wire::CmMad&)>;
   static bool everything(const wire::CmMad&) { return true; }
 
-  // Carries messages until there are none. Those that do not pass are lost.
+  // Carries messages until there are none. Messages that do not pass are lost.
   void carry(const Passes& passes = everything) {
     OutgoingMad out;
     for (bool any = true; any;) {
@@ -78,7 +78,7 @@ class Managers : public testing::Test {
     for (Side* side : {&a_, &b_})
       while (auto event = side->agent.poll_event()) side->events.push_back(std::move(*event));
   }
-  // Lets `duration` pass, carrying what the timers send.
+  // Lets `duration` pass, carrying messages that the timers send.
   void pass(Duration duration, const Passes& passes = everything) {
     const Instant end = now_ + duration;
     for (;;) {
@@ -101,7 +101,7 @@ class Managers : public testing::Test {
     carry(passes);
     return id.value();
   }
-  // Up to kEstablished at both ends.
+  // Returns when both ends are at kEstablished.
   std::pair<CommId, CommId> established() {
     const CommId a = connect();
     const CommId b = b_.events.at(0).id;

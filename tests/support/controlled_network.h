@@ -1,6 +1,6 @@
-// support/controlled_network.h - switches and hosts of paper under a fabric::controller::Controller: orders reach them
-// and acknowledgements come back when the test says so. Knows what each switch really forwards by, so that a test can
-// ask at any moment whether there is a loop.
+// support/controlled_network.h - simulated switches and hosts under a fabric::controller::Controller: the test decides
+// when orders reach them and when acknowledgements return. Knows the forwarding table of each switch, so that a test
+// can check for loops at any moment.
 #pragma once
 
 #include <deque>
@@ -40,7 +40,7 @@ class ControlledNetwork {
   void connect_all(Instant now) {
     for (const std::string& id : switches()) connect(id, now);
   }
-  // What was on its way is lost with the session, from order `keep` on.
+  // Orders in flight are lost with the session, from order `keep` on.
   void disconnect(const std::string& id, std::size_t keep, Instant now) {
     while (keep-- > 0 && deliver(id)) continue;
     connected_.erase(id);
@@ -56,7 +56,7 @@ class ControlledNetwork {
     acknowledgements_.clear();
     connected_.clear();
   }
-  // The oldest order takes effect at the switch, or is refused there; false: none is on its way.
+  // The oldest order takes effect at the switch, or is refused there; false: none is in flight.
   bool deliver(const std::string& id, bool refused = false) {
     auto& orders = in_flight_[id];
     if (orders.empty()) return false;
@@ -80,7 +80,7 @@ class ControlledNetwork {
     collect();
     return true;
   }
-  // Until nothing is on its way.
+  // Until nothing is in flight.
   void settle(Instant now) {
     for (bool busy = true; busy;) {
       busy = false;
@@ -93,7 +93,7 @@ class ControlledNetwork {
       collect();
     }
   }
-  // As pass(), with switches that answer at once.
+  // Like pass(), with switches that answer at once.
   void pass_settled(Instant until) {
     for (auto due = controller_->next_timeout(); due && *due <= until; due = controller_->next_timeout()) {
       controller_->handle_timeout(*due);

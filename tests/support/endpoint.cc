@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t kAccessAll =
     kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
 constexpr std::uint64_t kReceiveTag = std::uint64_t{1} << 63;
-constexpr std::size_t kFindingsMax = 5;  // what follows the first few is their consequence
+constexpr std::size_t kFindingsMax = 5;  // later ones are consequences of the first few
 
 CompletionOpcode completion_of(WorkOpcode opcode) {
   switch (opcode) {
@@ -110,7 +110,7 @@ void Endpoint::progress() {
   for (std::size_t count; (count = host_.engine().poll_cq(cq_, completions)) != 0;) {
     for (std::size_t i = 0; i < count; ++i) take(completions[i]);
   }
-  // A queue pair in error completes at once what is posted: no more in one go than the CQ has room for.
+  // A queue pair in error completes posted requests at once: no more of them than the CQ has room for.
   const std::size_t receives =
       std::min({receives_allowed_, peers_->receives.size(), receives_posted_ + std::size_t{config_.receive_wr_max}});
   while (receives_posted_ < receives && post_receive(peers_->receives[receives_posted_], receives_posted_)) {
@@ -124,7 +124,7 @@ void Endpoint::progress() {
   if (peer_lost_ && !moved_to_error_ && operations_completed_ >= completions_expected()) end_without_peer();
 }
 
-// A queue pair that has nothing to send does not hear that its peer is gone: the program does, and ends it.
+// An idle queue pair does not notice that its peer is gone: the program does, and ends it.
 void Endpoint::end_without_peer() {
   QpAttributes attributes;
   attributes.state = QpState::kErr;
@@ -196,9 +196,9 @@ bool Endpoint::makes_completion(const Operation& operation) const {
          operation.expected != CompletionStatus::kSuccess || in_error_;  // errors always do
 }
 
-// An error ends the queue pair: one operation has the reason, all after it are flushed. What the peer refuses is known
-// beforehand; but who refused is in error and silent, so if its NAK was lost it looks dead, and acknowledgements of
-// earlier operations may have been lost with it.
+// An error ends the queue pair: one operation has the reason, all after it are flushed. The test knows in advance which
+// request the peer refuses. But the refusing peer is in error and silent. So if its NAK was lost it looks dead, and
+// acknowledgements of earlier operations may be lost too.
 void Endpoint::take_error(const Completion& completion, const std::string& what) {
   const bool in_range = completion.wr_id >= operations_completed_ && completion.wr_id < operations_posted_;
   const auto skipped = own_->operations.begin() + static_cast<std::ptrdiff_t>(operations_completed_);
@@ -272,7 +272,7 @@ void Endpoint::check_memory(const std::vector<Buffer>& buffers, const std::strin
   }
 }
 
-// Programs poll on the last byte of a WRITE: when it has come, all before it must be there.
+// Programs poll on the last byte of a WRITE: when it has arrived, all before it must be there.
 void Endpoint::watch_last_bytes() {
   std::erase_if(watched_, [this](std::size_t index) {
     const Buffer& b = peers_->operations[index].remote;
@@ -283,7 +283,7 @@ void Endpoint::watch_last_bytes() {
   });
 }
 
-// One past the last operation that makes a completion.
+// One past the last operation with a completion.
 std::size_t Endpoint::completions_expected() const {
   std::size_t last = own_->operations.size();
   while (last > 0 && !makes_completion(own_->operations[last - 1])) --last;

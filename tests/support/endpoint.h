@@ -1,6 +1,6 @@
-// support/endpoint.h - one side of a connection in a simulated world: posts its traffic and the receives for the other
-// side's, and checks every completion as it comes: each once, in order, with the memory as it must be at that moment.
-// Findings are sentences; no finding means that all is as it must be.
+// support/endpoint.h - one side of a connection in a simulated world. Posts its traffic and the receives for the other
+// side's, and checks every completion as it comes: each once, in order, with the right memory at that moment. Findings
+// are sentences; no finding means success.
 #pragma once
 
 #include <cstdint>
@@ -36,31 +36,31 @@ class Endpoint {
   // The arena must be frozen before start().
   Endpoint(sim::World& world, sim::Host& host, const EndpointConfig& config, Arena& arena);
 
-  // Makes the objects; then, when both sides have done so, connects.
+  // Makes the objects; connects when both sides have done so.
   void start();
   void connect(const Endpoint& peer);
-  // What to post, and what the peer will post. Both must outlive this.
+  // Own traffic and the peer's. Both must outlive this.
   void set_traffic(const Traffic& own, const Traffic& peers);
-  // Allowed so far; the rest waits (late receives are answered by RNR NAKs, late posts make idle times).
+  // Operations allowed so far; the rest waits (late receives cause RNR NAKs, late posts cause idle times).
   void allow_operations(std::size_t count) { operations_allowed_ = count; }
   void allow_receives(std::size_t count) { receives_allowed_ = count; }
-  // The program does something else meanwhile: it neither posts nor polls.
+  // The program is busy meanwhile: it neither posts nor polls.
   void look_away(bool away) { away_ = away; }
-  // Its own host has crashed: nothing is asked of it any more. Its engine's objects are gone.
+  // Its own host has crashed: it does nothing more. Its engine's objects are gone.
   void crash() { crashed_ = true; }
-  // The peer's host has crashed. What is posted completes, what the peer has not executed with RETRY_EXC_ERR and
-  // flushes; then the queue pair is moved to ERR, if it is not there, so that receives are flushed, too.
+  // The peer's host has crashed. Posted work completes; work that the peer has not executed with RETRY_EXC_ERR and
+  // flushes. Then the queue pair is moved to ERR, if it is not there, so that receives are flushed, too.
   void lose_peer() { peer_lost_ = true; }
   // Destroys the engine's objects, as a program does at its end.
   void destroy();
 
-  // Posts what there is room for, takes completions, looks at watched memory. Call after every instant.
+  // Posts as much as there is room for, takes completions, checks watched memory. Call after every instant.
   void progress();
   [[nodiscard]] bool done() const;
   [[nodiscard]] const std::vector<std::string>& findings() const { return findings_; }
-  // After the end: memory.
+  // At the end: compares memory.
   void check_end();
-  [[nodiscard]] std::string state() const;  // how far it got, for a failure's report
+  [[nodiscard]] std::string state() const;  // progress, for a failure's report
 
   [[nodiscard]] sim::Host& host() { return host_; }
   [[nodiscard]] const sim::Host& host() const { return host_; }
@@ -103,8 +103,8 @@ class Endpoint {
   bool in_error_ = false;  // an operation has failed
   bool receives_flushed_ = false;
   bool away_ = false, crashed_ = false, peer_lost_ = false;
-  bool moved_to_error_ = false;       // by us
-  std::vector<std::size_t> watched_;  // the peer's WRITEs whose last byte has not come
+  bool moved_to_error_ = false;       // by this endpoint
+  std::vector<std::size_t> watched_;  // the peer's WRITEs whose last byte has not arrived
   std::vector<std::string> findings_;
 };
 

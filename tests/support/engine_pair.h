@@ -31,9 +31,9 @@ class EnginePair {
  public:
   explicit EnginePair(const PairConfig& config = {});
 
-  // Loses the copy'th copy (from 1) of tx's request packet `psn`.
+  // Loses copy number `copy` (from 1) of tx's request packet `psn`.
   void drop_copy(Psn psn, unsigned copy) { drops_[psn.value()].push_back(copy); }
-  // Holds back the first copy of tx's request packet `psn` for so long: it arrives late, after others.
+  // Delays the first copy of tx's request packet `psn` by so much: it arrives late, after others.
   void delay_packet(Psn psn, Duration by) { delays_[psn.value()] = by; }
   // Loses rx's first `count` packets of this opcode from now on.
   void drop_answers(std::uint8_t opcode, unsigned count) { answer_drops_[opcode] = count; }
@@ -42,9 +42,9 @@ class EnginePair {
   void post_write(std::uint32_t bytes);
   void post(const SendRequest& request);
 
-  // The link between them, to be changed and given to world().configure_links().
+  // The link between them, to change and pass to world().configure_links().
   [[nodiscard]] fabric::LinkConfig link() const;
-  // CAPS have gone both ways; then forgets what was traced.
+  // Lets CAPS pass in both directions; then clears the trace.
   void agree();
   bool run_until_idle(Duration at_most) { return world_.run_until_idle(at_most); }
   [[nodiscard]] std::string story(std::initializer_list<std::string_view> filters) {

@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::size_t kCreditsKept = 8;
 
-// A packet that the engine will believe, too.
+// A packet that the engine will accept too.
 std::optional<wire::Packet> believable(const sim::Packet& packet) {
   const auto parsed = wire::parse_packet(packet.bytes);
   if (!parsed.ok()) return std::nullopt;
-  // Bitmap mode defines its ICRC with identification 0, whatever the packet travels with.
+  // Bitmap mode defines its ICRC with identification 0, whatever the packet carries.
   const bool standard = !parsed.value().bitmap && !parsed.value().control;
   const std::uint16_t ip_id = standard ? packet.ip_id : std::uint16_t{0};
   const wire::IcrcPath path{packet.source, packet.destination, packet.source_port, 4791, ip_id};
@@ -45,7 +45,7 @@ void FlightChecker::sent(const sim::Host& from, const sim::Packet& packet, Insta
   const auto parsed = wire::parse_packet(packet.bytes);
   if (!parsed.ok()) return find("sent a packet that does not parse", now);
   if (parsed.value().bth.dest_qpn != connection_.responder_qpn) return;
-  if (parsed.value().bth.opcode == wire::kCnpOpcode) return;  // says nothing but that something was marked
+  if (parsed.value().bth.opcode == wire::kCnpOpcode) return;  // only reports that a packet was marked
   if (!parsed.value().control && wire::is_request(parsed.value().op)) handle_request(parsed.value(), now);
 }
 
@@ -78,7 +78,7 @@ void FlightChecker::check_limits(std::int64_t end, Instant now) {
     return;
   }
   too_many(" PSNs in the window", static_cast<std::uint64_t>(end - base_), std::min(own.window_packets, peer_window_));
-  if (flight_.size() <= 1) return;  // one packet may always go: it asks for new credit
+  if (flight_.size() <= 1) return;  // one packet may always go: it requests new credit
   Credit most{0, 0};
   for (const auto* credits : {&credits_, &stale_credits_}) {
     for (const Credit& credit : *credits) {
@@ -104,7 +104,7 @@ void FlightChecker::received(const sim::Host& by, const sim::Packet& bytes, Inst
   acknowledge_before(names_missing ? sequence : end_of_request(sequence));
 }
 
-// A READ's first response shows that the request was executed, whose PSNs are those of all its responses.
+// A READ's first response shows that the request was executed; its PSNs are those of all its responses.
 std::int64_t FlightChecker::end_of_request(std::int64_t sequence) const {
   const auto after = reads_.upper_bound(sequence);
   if (after == reads_.begin()) return sequence + 1;
@@ -115,7 +115,7 @@ std::int64_t FlightChecker::end_of_request(std::int64_t sequence) const {
 void FlightChecker::handle_control(const wire::Packet& packet) {
   switch (static_cast<wire::Control>(packet.bth.opcode)) {
     case wire::Control::kCaps:
-      // The first that is believed counts: later ones may have overtaken acknowledgements, which say the same anew.
+      // The first accepted one counts: later ones may have overtaken acknowledgements, which repeat the same values.
       if (const auto caps = wire::parse_caps(packet.payload); caps && caps->echo != 0 && peer_window_ == 0) {
         peer_window_ = caps->window_packets;
         note_credit(caps->credit_packets, caps->credit_bytes);
@@ -139,7 +139,7 @@ void FlightChecker::handle_control(const wire::Packet& packet) {
 void FlightChecker::handle_ack(const wire::BitmapAck& ack) {
   const std::int64_t base = sequence_of(ack.base);
   if (base > next_) return;
-  const bool stale = base < base_;  // by what answers have told, too: the requester may know less
+  const bool stale = base < base_;  // relative to responses too: the requester may know less
   acknowledge_before(base);
   for (std::uint32_t i = 0; i < ack.bit_count; ++i) {
     if (((load_u8(&ack.bits[i / 8]) >> (7 - i % 8)) & 1) != 0) acknowledge(base + i);

@@ -1,7 +1,7 @@
-// support/flight_checker.h - looks on at one direction of a connection and checks that its requester never has more in
-// flight than it may: the peer's window and credit as last stated, the standard window before bitmap mode.
-// Counts a request packet from when it is first sent until an acknowledgement, NAK or response that covers it has
-// reached the requester. READ requests and atomics count as one packet without bytes.
+// support/flight_checker.h - observes one direction of a connection. Checks that its requester never has more in flight
+// than the peer's last stated window and credit allow, or the standard window before bitmap mode. A request packet
+// counts from its first transmission until an acknowledgement, NAK or response that covers it has reached the
+// requester. READ requests and atomics count as one packet without bytes.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class FlightChecker : public sim::Observer {
   };
   FlightChecker(const sim::Host& requester, const Connection& connection);
 
-  // One of the two hosts has crashed: its numbers may come again, for another connection.
+  // One of the two hosts has crashed: its numbers may be reused for another connection.
   void end() { ended_ = true; }
 
   void sent(const sim::Host& from, const sim::Packet& packet, Instant now) override;
@@ -56,8 +56,8 @@ class FlightChecker : public sim::Observer {
   std::int64_t base_ = 0;                       // everything before it is acknowledged
   std::size_t packets_most_ = 0;
   bool bitmap_ = false, ended_ = false;
-  // Acknowledgements overtake each other on a faulty network: the requester may go by any of the last few, and by none
-  // of those that told nothing new.
+  // Acknowledgements overtake each other on a faulty network: the requester may use any of the last few, and none of
+  // those without news.
   struct Credit {
     std::uint32_t packets;
     std::uint64_t bytes;

@@ -1,4 +1,4 @@
-// tests/support/forgeries.h - how many packets tests of blind forgers invent: BRDMA_FORGERIES, or a few.
+// tests/support/forgeries.h - the number of packets in tests of blind forgery: BRDMA_FORGERIES, or a few.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// tests/support/hand_played.h - an engine that sends, and a peer whose packets the test makes by hand.
+// tests/support/hand_played.h - an engine that sends to a peer whose packets the test builds by hand.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 
 namespace brdma::test {
 
-// Side 0 sends, side 1 is paused and its packets are made here.
+// Side 0 sends; side 1 is paused and its packets are built here.
 struct HandPlayed {
   explicit HandPlayed(PairOptions options = {}) : pair(options) {
     pair.paused[1] = true;
@@ -104,7 +104,7 @@ struct HandPlayed {
     pair.wire.clear();
     return psns;
   }
-  // `packets` full packets of one WRITE leave: PSN 1000 ...
+  // Sends `packets` full packets of one WRITE: PSN 1000 ...
   void send(std::uint32_t packets, std::uint64_t wr_id = 1) {
     ASSERT_TRUE(pair.post(0, pair.write(0, 0, packets * 1024, wr_id)).ok());
     pair.round();

@@ -1,6 +1,6 @@
 // tests/support/pcap_file.h - the RoCEv2 packets of a capture file: classic pcap, Ethernet, microseconds, written on a
-// little-endian machine. Frames that are not UDP to port 4791 are passed over; a file that is cut short, or anything
-// that this reader does not know (fragments, IP options), throws: a capture that is half read would prove nothing.
+// little-endian machine. Frames that are not UDP to port 4791 are skipped. A truncated file, or any unsupported feature
+// (fragments, IP options), throws: a capture that is half read would prove nothing.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ inline IpAddress ipv6_address(const std::byte* p) {
   return address;
 }
 
-// Fills in what the IP header says; answers the IP payload, empty where that is not UDP.
+// Fills in the fields of the IP header; returns the IP payload, empty if it is not UDP.
 inline ConstBytes read_ip(ConstBytes frame, CapturedPacket& packet) {
   const std::uint16_t ether_type = load_be16(frame.data() + 12);
   const ConstBytes ip = frame.subspan(14);

@@ -1,5 +1,5 @@
-// tests/support/rdma_cms.h - RDMA-CM as a program sees it: two hosts' identifiers over a wire, with the host's answers
-// (ports, routes, devices) given by the test.
+// tests/support/rdma_cms.h - RDMA-CM as a program sees it: two hosts' identifiers over a wire; the test sets the host's
+// answers (ports, routes, devices).
 #pragma once
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ class Machine : public RdmaHost {
 
   std::map<ChannelNumber, std::int64_t> waiting;
   std::set<std::uint16_t> taken_;
-  bool forget_at_next_question = false;  // the daemon starts anew while it is asked
+  bool forget_at_next_question = false;  // the daemon restarts during the query
   IpAddress address_;
 
  private:
@@ -139,7 +139,7 @@ class RdmaCms : public testing::Test {
   }
 
   Instant now_ = Instant::from_ns(1'000'000'000);
-  wire::CmReq request_;  // the last ones that were carried
+  wire::CmReq request_;  // the last ones on the wire
   wire::CmRep reply_;
   Machine machine_a_{kAddressA, 0xA}, machine_b_{kAddressB, 0xB};
   RdmaCm a_{config(0xA), machine_a_}, b_{config(0xB), machine_b_};

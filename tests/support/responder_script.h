@@ -1,13 +1,13 @@
-// tests/support/responder_script.h - one responder, played to by hand: packets in at stated times, what it sends as
-// text, silence included.
+// tests/support/responder_script.h - one responder, driven by hand: packets in at stated times, its output as text,
+// silence included.
 //
 //   ResponderScript rx;                      // bitmap mode, MTU 256, first PSN 1000, limits of spec 1
 //   rx.at(0_us).gets(write(1000)).gets(write(1002));
-//   rx.at(50_us).is_silent();                // but for what ack_delay asks for: acknowledgements are told apart
+//   rx.at(50_us).is_silent();                // except for acknowledgements of ack_delay, which are separate
 //   rx.at(50_us + kTick).sends({"ffm 1001+1 base=1001 highest=1002 repeat=0"});
 //
-// at() lets time pass: deadlines in between are served when they are due, and what leaves then is kept with its time.
-// One text line a packet, showing only what matters (text of each kind: see describe()).
+// at() lets time pass: deadlines in between are served when they are due, and packets sent then are kept with their
+// time. One text line a packet, with only the relevant fields (text of each kind: see describe()).
 #pragma once
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ namespace brdma::test {
 
 inline constexpr std::uint32_t kScriptMtu = 256;
 inline constexpr std::uint32_t kScriptFirst = 1000;    // PSN
-inline constexpr std::uint64_t kScriptVa = 0x10'0000;  // where the peer's requests see the region begin
+inline constexpr std::uint64_t kScriptVa = 0x10'0000;  // the region's start in the peer's requests
 inline constexpr std::size_t kScriptRegion = 1u << 20;
 
 struct ScriptOptions {
@@ -40,10 +40,8 @@ struct ScriptOptions {
   std::uint32_t access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
   std::uint8_t max_dest_rd_atomic = 4;
   std::uint32_t first_psn = kScriptFirst;
-  RecoveryConfig recovery = {.adaptive = false,
-                             .ack_packets = 16,
-                             .ack_delay = 5_us,
-                             .rnr_hold = Duration{}};  // what the transcripts reckon with
+  RecoveryConfig recovery = {
+      .adaptive = false, .ack_packets = 16, .ack_delay = 5_us, .rnr_hold = Duration{}};  // as the transcripts assume
   QpState state = QpState::kRts;
   std::uint32_t segments_max = 1;
 };
@@ -82,7 +80,7 @@ class ResponderScript {
     responder->start(Psn{options.first_psn});
   }
 
-  // --- packets, as the peer builds them: bitmap packets where bitmap mode is agreed ---
+  // --- packets, as the peer builds them: bitmap packets if bitmap mode is agreed ---
   [[nodiscard]] wire::Packet packet(wire::RcOp op, std::uint32_t psn, std::size_t bytes = 0) {
     wire::Packet p;
     p.op = op;
@@ -93,7 +91,7 @@ class ResponderScript {
     p.bxth.timestamp = 1'000'000 + psn;
     p.reth.rkey = region->key;
     p.atomic.rkey = region->key;
-    // What a packet carries is told by its PSN: byte i is psn + i.
+    // The PSN determines a packet's payload: byte i is psn + i.
     payloads_.push_back(std::make_unique<Bytes>(bytes));
     for (std::size_t i = 0; i < bytes; ++i) (*payloads_.back())[i] = content(psn, i);
     p.payload = *payloads_.back();
@@ -123,7 +121,7 @@ class ResponderScript {
     p.bxth.rsn = rsn;
     return p;
   }
-  // A WRITE Only of 4 bytes: the plainest packet there is.
+  // A WRITE Only of 4 bytes: the simplest packet.
   [[nodiscard]] wire::Packet data(std::uint32_t psn) { return write(psn, 0, 4, (psn % 1024) * 4); }
   [[nodiscard]] wire::Packet read(std::uint32_t psn, std::uint32_t length, std::uint64_t offset = 0) {
     auto p = packet(wire::RcOp::kReadRequest, psn);
@@ -174,19 +172,19 @@ class ResponderScript {
     carry_out(responder->handle_request(p, now_));
     return *this;
   }
-  // A switch says that it has dropped something that this side sent.
+  // A switch reports that it has dropped a packet of this side.
   ResponderScript& hears(const wire::Edn& edn) {
     responder->handle_edn(edn, now_);
     return *this;
   }
-  // Everything since the last check, acknowledgements too, in order. Lines of earlier instants begin with their time.
+  // All packets since the last check, acknowledgements too, in order. Lines of earlier instants begin with their time.
   ResponderScript& sends(const std::vector<std::string>& lines) {
     collect();
     EXPECT_THAT(shown(), testing::ElementsAreArray(lines));
     sent_.clear();
     return *this;
   }
-  // Like sends(), acknowledgements ("ack", "back") left out.
+  // Like sends(), without acknowledgements ("ack", "back").
   ResponderScript& reports(const std::vector<std::string>& lines) {
     collect();
     std::vector<std::string> rest;
@@ -197,7 +195,7 @@ class ResponderScript {
     sent_.clear();
     return *this;
   }
-  // Whatever was sent until now does not matter here.
+  // Ignores all packets sent until now.
   ResponderScript& forget() {
     collect();
     sent_.clear();
@@ -241,7 +239,7 @@ class ResponderScript {
     EXPECT_EQ(async_event, event);
     return *this;
   }
-  // Bytes [offset, offset + size) of the region are what packet `psn` carried.
+  // Bytes [offset, offset + size) of the region equal the payload of packet `psn`.
   [[nodiscard]] bool holds(std::uint64_t offset, std::uint32_t psn, std::size_t size = kScriptMtu) const {
     return holds(region_bytes, offset, psn, size);
   }
@@ -281,7 +279,7 @@ class ResponderScript {
     return true;
   }
 
-  // What a queue pair does with an Outcome.
+  // Does the queue pair's part for an Outcome.
   void carry_out(const qp::Outcome& outcome) {
     if (outcome.async_event >= 0) async_event = outcome.async_event;
     if (!outcome.to_error) return;

@@ -1,6 +1,6 @@
-// support/seeds.h - runs a property once per seed; a failure names its seed and how to replay that one alone:
+// support/seeds.h - runs a property once per seed; a failure names its seed and the command that replays it alone:
 //   BRDMA_SEED=17 build/bin/<test> --gtest_filter=<case>
-// BRDMA_SEEDS=n runs n seeds in place of the default number.
+// BRDMA_SEEDS=n runs n seeds instead of the default number.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// support/statistics_checker.h - what the counters of a host must say after a run, whatever happened in it.
+// support/statistics_checker.h - conditions on a host's counters after any run.
 #pragma once
 
 #include <initializer_list>
@@ -9,14 +9,14 @@
 
 namespace brdma::test {
 
-// Drops that a world gives cause for.
+// Drops that a world may cause.
 struct ExpectedDrops {
   bool corrupted = false;       // packets were: refused for their bytes
   bool unknown_opcode = false;  // some do not negotiate bitmap mode: CAPS is unknown to them
-  bool unknown_qp = false;      // some end while their peers go on; a new one may be given an old one's number
+  bool unknown_qp = false;      // some end while their peers continue; a new one may reuse an old one's number
 };
 
-// Every packet received was accepted or dropped for a reason, and no reason occurs that nothing gives cause for.
+// Every received packet was accepted or dropped for a reason, and no reason occurs without a cause.
 inline std::vector<std::string> check_statistics(const sim::Host& host, const ExpectedDrops& expected) {
   std::vector<std::string> findings;
   const Statistics& statistics = host.statistics();
@@ -36,7 +36,7 @@ inline std::vector<std::string> check_statistics(const sim::Host& host, const Ex
                          std::string{kDropReasonNames[static_cast<std::size_t>(reason)]});
     }
   }
-  // A flipped bit is found by the ICRC, but for the few bits that it does not cover, which change nothing.
+  // The ICRC detects a flipped bit, except for the few bits that it does not cover, which change nothing.
   if (statistics.get(kFault) != 0) findings.push_back(host.config().name + " saw a memory fault");
   return findings;
 }

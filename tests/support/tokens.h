@@ -1,4 +1,4 @@
-// tests/support/tokens.h - what only the peer knows, put into packets of bitmap mode that a test makes by hand.
+// tests/support/tokens.h - puts values that only the peer knows into bitmap-mode packets that a test builds by hand.
 #pragma once
 
 #include "base/bytes.h"
@@ -8,8 +8,8 @@
 
 namespace brdma::test {
 
-// Where the packet, without its ICRC yet, has zeros there: the token that its receiver wants to see, and its sender's
-// number; in CAPS the tokens of both, in an EDN that of what is said to have been dropped.
+// Fills zero fields of the packet, which has no ICRC yet: the token that its receiver expects, and its sender's number;
+// in CAPS the tokens of both, in an EDN that of the dropped packet.
 inline void put_tokens(const qp::Identity& receiver, std::uint64_t sender_token, MutableBytes packet) {
   const auto put = [](std::byte* at, std::uint64_t token) {
     if (load_be64(at) == 0) store_be64(at, token);

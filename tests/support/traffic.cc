@@ -10,7 +10,7 @@ bool overlap(const Buffer& a, const Buffer& b) {
   return a.offset < b.offset + b.length && b.offset < a.offset + a.length;
 }
 
-// Stands for "the last byte lies one beyond the region", whose size is not known before all is planned.
+// Stands for "the last byte lies one beyond the region", whose size is unknown until all is planned.
 constexpr std::size_t kBeyondRegion = Operation::kBeyondRegion;
 
 class Planner {
@@ -126,7 +126,7 @@ class Planner {
       std::size_t offset = target_.offset + random_.below(room + 1);
       if (operation.is_atomic()) offset = target_.offset + random_.below(room / 8 + 1) * 8;
       operation.remote = {offset, operation.length};
-      // Some WRITEs have a place of their own, where their last byte can be watched.
+      // Some WRITEs have a place of their own, where the test watches their last byte.
       if (operation.is_write() && random_.below(3) == 0) operation.remote = remote_.allocate(operation.length);
     }
     operation.local =
@@ -265,7 +265,7 @@ class Planner {
     gather(from_remote ? remote_ : local_, from_remote ? target : operation.local);
     scatter(from_remote ? local_ : remote_, from_remote ? operation.local : target);
     if ((operation.flags & kSendInline) == 0) return;
-    for (const Buffer& b : operation.local) {  // whoever posts it scribbles over the bytes at once
+    for (const Buffer& b : operation.local) {  // posting it overwrites the bytes at once
       for (std::uint32_t i = 0; i < b.length; ++i) local_.reference()[b.offset + i] ^= std::byte{0xFF};
     }
   }

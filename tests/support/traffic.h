@@ -1,9 +1,9 @@
-// support/traffic.h - what one side asks of the other: a random list of work requests of every kind, and what they must
-// leave in both memories. The reference memories are written when the list is made: operations of one direction happen
-// in the order of posting, and the two directions share no bytes.
+// support/traffic.h - the traffic of one side: a random list of work requests of every kind, and the expected result in
+// both memories. The reference memories are written when the list is made: operations of one direction happen in the
+// order of posting, and the two directions share no bytes.
 //
-// IBTA's ordering leaves one freedom: a READ or an atomic need not be done before a WRITE posted after it. Where such a
-// pair would touch the same bytes, the later one gets the fence flag, as a program must do it.
+// IBTA's ordering leaves one freedom: a READ or an atomic need not be executed before a WRITE posted after it. If such
+// a pair touches the same bytes, the later one gets the fence flag, as a program must do it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct TrafficConfig {
   std::uint32_t inline_bytes_max = 0;
   std::uint32_t signal_every_max = 8;
   bool sends = true, writes = true, reads = true, atomics = true;
-  bool ends_in_error = false;  // the last but a few operations is refused by the peer; what follows is flushed
+  bool ends_in_error = false;  // the peer refuses one of the last few operations; later ones are flushed
 };
 
 struct Operation {
@@ -59,7 +59,7 @@ struct Operation {
 
 struct Receive {
   std::vector<Buffer> local;
-  std::vector<Buffer> filled;  // what the message leaves in them
+  std::vector<Buffer> filled;  // that the message fills
   std::uint32_t length = 0;
   CompletionOpcode opcode = CompletionOpcode::kReceive;
   bool has_immediate = false;
@@ -73,8 +73,9 @@ struct Traffic {
   std::uint64_t bytes = 0;
 };
 
-// A message that the peer refuses, and what follows: nothing of it may be in memory, so only READs and atomics follow,
-// which are not done before their turn. The refused one waits for all answers (fence): what is before it succeeds.
+// A message that the peer refuses, and the operations behind it. They must not change memory, so only READs and atomics
+// follow, which are not executed before their turn. The refused one waits for all responses (fence): earlier ones
+// succeed.
 
 // Cuts buffers from `local` and `remote` and applies every operation to their references.
 [[nodiscard]] Traffic plan_traffic(const TrafficConfig& config, Random& random, Arena& local, Arena& remote);

@@ -7,8 +7,8 @@
 //   pair.run_until_idle();
 //   EXPECT_EQ(pair.poll(0).at(0).status, CompletionStatus::kSuccess);
 //
-// Side 0 and side 1 have 1 MiB of memory each, registered with every right. Everything that crosses the wire is kept in
-// `wire`, everything that the engines traced in `story`.
+// Side 0 and side 1 have 1 MiB of memory each, registered with every right. `wire` keeps all packets on the wire,
+// `story` all trace lines of the engines.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ struct PairOptions {
   QpType type = QpType::kRc;
   Duration one_way_delay = 5_us;
   std::uint32_t segments_max = 16;
-  std::uint32_t first_psn[2] = {1000, 5000};  // of what side i sends
+  std::uint32_t first_psn[2] = {1000, 5000};  // of side i's packets
   QpCapabilities capabilities{
       .send_wr_max = 128, .receive_wr_max = 128, .send_sge_max = 4, .receive_sge_max = 4, .inline_bytes_max = 256};
   std::uint32_t cq_entries = 1024;
@@ -52,15 +52,15 @@ struct PairOptions {
   bool ip_id_known = true;
   bool v6 = false;
   std::uint16_t paths = 1;         // UDP source ports of each side
-  std::uint8_t traffic_class = 0;  // as the applications set it
+  std::uint8_t traffic_class = 0;  // the applications' value
   RecoveryConfig recovery{};
   TransferConfig transfer[2];
   std::uint32_t receive_packets = 256;
   std::uint32_t receive_bytes = 1u << 20;
   LocalMemory* local_memory[2] = {nullptr, nullptr};
-  bool want_local = true;  // find out about it before the test begins; else with the first large message
+  bool want_local = true;  // determine it before the test begins; else with the first large message
   bool connect = true;
-  bool settle = true;  // let CAPS go both ways before the test begins
+  bool settle = true;  // exchange CAPS in both directions before the test begins
 };
 
 // A packet on the wire.
@@ -222,7 +222,7 @@ class TwoEngines {
   [[nodiscard]] bool same(std::uint64_t offset, std::uint64_t length) const { return same(offset, length, offset); }
 
   // --- time ---
-  // Everything that is due now, then the next instant at which something is, until nothing is or `limit` has passed.
+  // Handles everything that is due now, then the next due instant, until nothing is due or `limit` has passed.
   void run_until(Instant limit) {
     for (std::size_t rounds = 0;; ++rounds) {
       if (rounds > 2'000'000) FAIL() << "no end in sight at " << now.ns() << " ns";
@@ -234,7 +234,7 @@ class TwoEngines {
     now = std::max(now, limit);
   }
   void run_for(Duration duration) { run_until(now + duration); }
-  // Until neither packets nor deadlines are left; false where that takes longer than `at_most`.
+  // Until neither packets nor deadlines are left; false if that takes longer than `at_most`.
   bool run_until_idle(Duration at_most = 10_s) {
     const Instant limit = now + at_most;
     for (std::size_t rounds = 0; rounds < 2'000'000; ++rounds) {
@@ -246,7 +246,7 @@ class TwoEngines {
     }
     return false;
   }
-  // Carries out what is due at this instant.
+  // Does the work that is due at this instant.
   void round() {
     for (bool busy = true; busy;) {
       busy = false;
@@ -259,12 +259,12 @@ class TwoEngines {
       for (int i = 0; i < 2; ++i) busy = drive(i) || busy;
     }
   }
-  // A packet made by hand reaches side `to`.
+  // A packet built by hand reaches side `to`.
   void inject(int to, std::vector<std::byte> bytes, std::uint16_t ip_id = 0, std::uint16_t source_port = 0xC000) {
     deliver(Flying{1 - to, std::move(bytes), source_port, ip_id});
     round();
   }
-  // Bytes of a packet as side `from` would send it, with a right ICRC (identification 0).
+  // Bytes of a packet as side `from` would send it, with a correct ICRC (identification 0).
   std::vector<std::byte> make(int from, const wire::Packet& packet, ConstBytes payload = {}) const {
     std::vector<std::byte> bytes(wire::kPacketHeadersMax + payload.size() + 8);
     wire::Packet padded = packet;
@@ -299,7 +299,7 @@ class TwoEngines {
     }
     return all;
   }
-  // How side i's requester stands, for messages of failed tests.
+  // The state of side i's requester, for messages of failed tests.
   [[nodiscard]] std::string standing(int i) const {
     const qp::Requester::Snapshot s = side[i].qp->requester().snapshot();
     const auto number = [](const char* name, std::uint64_t n) { return std::string{name} + std::to_string(n); };
@@ -327,8 +327,8 @@ class TwoEngines {
   std::function<Duration(const Sent&)> extra_delay;  // reordering
   std::function<unsigned(const Sent&)> duplicates;   // further copies
   std::vector<Sent> wire;
-  std::uint8_t traffic_class = 0;   // that packets arrive with: 3 is ECN's mark
-  Duration waits[2]{};              // how long what arrives at a side lies there before its engine sees it
+  std::uint8_t traffic_class = 0;   // on arriving packets: 3 is ECN's mark
+  Duration waits[2]{};              // how long packets wait at a side before its engine gets them
   bool paused[2] = {false, false};  // a side that neither receives nor sends nor looks at the clock
 
  private:

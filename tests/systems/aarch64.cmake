@@ -1,4 +1,4 @@
-# A toolchain file: aarch64, by Debian's cross compiler and its arm64 libraries; what is built runs under qemu-user.
+# A toolchain file: aarch64, by Debian's cross compiler and its arm64 libraries; the programs run under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

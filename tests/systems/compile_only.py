@@ -1,6 +1,6 @@
-"""Compiles the files of the library, the provider and the programs without making objects: a third of a build's time, and all that a
-compiler or a library's headers can say no to. Last line: `N units compile, M do not`; a unit is a
-file, or several that are compiled together.
+"""Compiles the files of the library, the provider and the programs without making objects: a third of a build's time,
+and all errors of a compiler or a library's headers. Last line: `N units compile, M do not`; a unit is a file, or
+several that are compiled together.
 
     compile_only.py BUILD [FOLDER...]      default: libbitmaprdma provider utils
 """

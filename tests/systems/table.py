@@ -1,6 +1,6 @@
 """Writes the table of docs/systems.md, between its marks, from the results that tests/systems/run left: a line a compiler.
 
-A system that was not run now keeps the line that it has.
+A system that was not run now keeps its line.
 """
 import pathlib
 import sys

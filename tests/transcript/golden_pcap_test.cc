@@ -1,6 +1,6 @@
 // The captures of a kernel Soft-RoCE peer against wire/: every packet decodes, its headers encode to the same bytes,
-// its ICRC is the one that we compute, and its identification is found when pretended unknown. How many packets that
-// were is asserted file by file, and each exception has its frame number and its reason here.
+// its ICRC equals the computed one, and its identification is found when it is assumed unknown. The number of packets
+// is asserted file by file, and each exception has its frame number and its reason here.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ constexpr Capture kCaptures[] = {
     {"write_lat", 40, 40},
 };
 
-// What somebody sent by hand to see how the kernel takes it.
+// Packets sent by hand to test the kernel's reaction.
 const std::map<Frame, DropReason> kUnacceptable = {
     {{"probe_errors", 20}, DropReason::kBadVersion},     // transport header version 1
     {{"probe_errors", 22}, DropReason::kBadPkey},        // P_Key 0x1234
@@ -127,7 +127,7 @@ TEST_P(GoldenPcap, IcrcMatchesAndGivesTheIdentification) {
   EXPECT_EQ(solved + ipv6, matched);
 }
 
-// The header that all transports share is read before the opcode is looked at; here it is by itself.
+// The header that all transports share is parsed before the opcode; here it is tested alone.
 TEST_P(GoldenPcap, BthDecodesForEveryTransport) {
   std::size_t seen = 0;
   for (const auto& captured : packets_of(GetParam())) {
@@ -150,24 +150,24 @@ TEST_P(GoldenPcap, BthDecodesForEveryTransport) {
   EXPECT_EQ(seen, GetParam().packets);
 }
 
-// Each side of a connection names the PSN that the *other* one begins with.
-TEST(GoldenPcapFiles, RequestsBeginWhereTheOtherSideHasSaid) {
+// Each side of a connection names the first PSN of the *other* one.
+TEST(GoldenPcapFiles, RequestsBeginAtTheAnnouncedPsn) {
   const auto packets = test::read_roce_packets(std::string{BRDMA_GOLDEN_DIR} + "/pcap/rping.pcap");
-  std::map<std::uint32_t, Psn> told;   // to whom, by the queue pair that requests go to
-  std::map<std::uint32_t, Psn> first;  // the first request to a queue pair
+  std::map<std::uint32_t, Psn> announced;  // by the destination queue pair of requests
+  std::map<std::uint32_t, Psn> first;      // the first request to a queue pair
   for (const auto& captured : packets) {
     if (const auto mad = wire::parse_gsi_packet(captured.udp_payload)) {
       const auto cm = wire::parse_cm(*mad);
       ASSERT_TRUE(cm.has_value());
-      if (const auto* req = std::get_if<wire::CmReq>(&cm->message)) told.emplace(req->qpn, req->first_psn);
-      if (const auto* rep = std::get_if<wire::CmRep>(&cm->message)) told.emplace(rep->qpn, rep->first_psn);
+      if (const auto* req = std::get_if<wire::CmReq>(&cm->message)) announced.emplace(req->qpn, req->first_psn);
+      if (const auto* rep = std::get_if<wire::CmRep>(&cm->message)) announced.emplace(rep->qpn, rep->first_psn);
       continue;
     }
     const wire::Bth bth = wire::parse_bth(wire::Field<wire::kBthSize>{captured.udp_payload.data(), wire::kBthSize});
-    if (bth.opcode <= 0x0C) first.emplace(bth.dest_qpn, bth.psn);  // requests, not answers
+    if (bth.opcode <= 0x0C) first.emplace(bth.dest_qpn, bth.psn);  // requests, not responses
   }
-  EXPECT_EQ(told.size(), 2u);
-  EXPECT_EQ(first, told);
+  EXPECT_EQ(announced.size(), 2u);
+  EXPECT_EQ(first, announced);
 }
 
 INSTANTIATE_TEST_SUITE_P(KernelPeer, GoldenPcap, testing::ValuesIn(kCaptures),
@@ -187,7 +187,7 @@ TEST(GoldenPcapFiles, AllAreInTheTable) {
   EXPECT_EQ(rc, 530u);
 }
 
-// The reader itself must not pass over damage.
+// The reader itself must not skip damage.
 TEST(PcapFile, RefusesWhatIsNotWhole) {
   const auto file = std::filesystem::path{testing::TempDir()} / ("cut-" + std::to_string(::getpid()) + ".pcap");
   const auto whole = std::string{BRDMA_GOLDEN_DIR} + "/pcap/atomic_cas.pcap";

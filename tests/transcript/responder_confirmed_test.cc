@@ -1,5 +1,5 @@
-// ATOMIC WRITE and FLUSH at the responder: done in their turn, answered by a READ response without data, a duplicate
-// answered and not done again.
+// ATOMIC WRITE and FLUSH at the responder: executed in order, answered by a READ response without data; a duplicate is
+// answered and not executed again.
 #include "support/responder_script.h"
 
 namespace brdma {
@@ -57,10 +57,10 @@ TEST_P(Confirmed, ADuplicateIsAnsweredAndNotDoneAgain) {
   Script rx{options()};
   const auto write = atomic_write(rx, 1000);
   rx.at(0_us).gets(write).gets(flush(rx, 1001)).reports({answer(1000), answer(1001)});
-  rx.region_bytes[0] = std::byte{0xAA};  // the application goes on working with it
+  rx.region_bytes[0] = std::byte{0xAA};  // the application continues to change it
   rx.gets(write).gets(flush(rx, 1001)).reports({answer(1000), answer(1001)});
   EXPECT_EQ(rx.region_bytes[0], std::byte{0xAA});
-  rx.gets(write).gets(write).reports({answer(1000)});  // one answer is on its way
+  rx.gets(write).gets(write).reports({answer(1000)});  // one response is in flight
   rx.counts(Counter::kAtomicWriteRequests, 1).counts(Counter::kFlushRequests, 1).drops(DropReason::kDuplicate, 1);
 }
 
@@ -109,7 +109,7 @@ TEST_P(Confirmed, WhatIsNotAllowed) {
   expect_refused(of_nothing, access);
 }
 
-// A WRITE's middle packet was placed over the word before the word's own turn: that was posted later, and stays.
+// A WRITE's MIDDLE packet was placed over the word before the word's own turn: it was posted later, and stays.
 TEST(ConfirmedEarly, DoesNotOverwriteWhatCameAfterIt) {
   Script rx{{.access = kAccess}};
   rx.at(0_us).gets(rx.write(1002, 1, 600, 0));  // bytes 256 to 511

@@ -1,4 +1,4 @@
-// Requests that came before: answered again where the answer may be lost, never done again.
+// Duplicate requests: answered again if the answer may be lost, never executed again.
 #include "support/responder_script.h"
 #include "wire/read_copy.h"
 
@@ -21,7 +21,7 @@ class Duplicate : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Kinds, Duplicate, testing::Values(true, false),
                          [](const auto& kind) { return kind.param ? "Bitmap" : "Standard"; });
 
-TEST_P(Duplicate, IsAcknowledgedWithTheNewestPsnAskedForOrNot) {
+TEST_P(Duplicate, IsAcknowledgedWithTheNewestPsnEvenUnrequested) {
   for (std::uint32_t i = 0; i < 5; ++i) rx.at(0_us).gets(rx.data(1000 + i));
   rx.at(100_us).reports({});
   rx.gets(rx.data(1001)).sends({GetParam() ? "back base=1005 msn=5" : "ack 1004 msn=5"});
@@ -33,7 +33,7 @@ TEST_P(Duplicate, DoesNotTouchMemoryOrReceivesAgain) {
   const auto write = rx.write(1000, 0, 16);
   const auto send = rx.send(1001, 0, 8);
   rx.at(0_us).gets(write).gets(send).completes({"1 ok 8"});
-  rx.region_bytes[0] = std::byte{0xAA};  // the application goes on working with it
+  rx.region_bytes[0] = std::byte{0xAA};  // the application continues to change it
   rx.gets(write).gets(send).completes({});
   EXPECT_EQ(rx.region_bytes[0], std::byte{0xAA});
 }
@@ -75,14 +75,14 @@ TEST_P(Duplicate, ReadKeyIsCheckedAgain) {
   EXPECT_FALSE(rx.failed);
 }
 
-TEST_P(Duplicate, ReadWhoseAnswerHasNotLeftYetIsNotServedTwice) {
+TEST_P(Duplicate, ReadWithAPendingResponseIsNotServedTwice) {
   rx.at(0_us).gets(rx.read(1000, 300)).gets(rx.again(rx.read(1000, 300)));
   rx.reports({kind() + "read_first 1000 256B" + index(0), kind() + "read_last 1001 44B" + index(1)});
   rx.drops(DropReason::kDuplicate, 1);
 }
 
-// A copy that tries its path has its echo though others come behind it in the burst; the next acknowledgement has that
-// of the newest packet again. A peer with one path gets that of the newest always.
+// A copy that tests its path has its echo though other packets follow it in the burst; the next acknowledgement has the
+// echo of the newest packet again. A peer with one path always gets the echo of the newest.
 TEST(DuplicateOnPaths, ACopyThatAsksKeepsItsEcho) {
   for (const std::uint32_t paths : {1u, 4u}) {
     Script rx;
@@ -104,7 +104,7 @@ TEST(DuplicateOnPaths, ACopyThatAsksKeepsItsEcho) {
   }
 }
 
-// A copy, or an original that comes behind it: who asks for answers again says so (docs/wire.md).
+// A copy, or an original that comes behind it: a READ re-request is marked as such (docs/wire.md).
 TEST_P(Duplicate, ReadThatDoesNotAskAgainIsNotServedInBitmapMode) {
   rx.at(0_us).gets(rx.read(1000, 100)).reports({kind() + "read_only 1000 100B" + index(0)});
   const std::vector<std::string> once_more{"read_only 1000 100B"};
@@ -125,7 +125,7 @@ TEST_P(Duplicate, AtomicIsAnsweredFromItsResult) {
   rx.counts(Counter::kAtomicRequests, 2);
 }
 
-TEST_P(Duplicate, AtomicTooLongAgoIsNeitherDoneNorAnswered) {
+TEST_P(Duplicate, AtomicTooLongAgoIsNeitherExecutedNorAnswered) {
   for (std::uint32_t i = 0; i < 17; ++i) rx.at(0_us).gets(rx.fetch_add(1000 + i, 0, 1));
   std::vector<std::string> answers;
   for (std::uint32_t i = 0; i < 17; ++i) {
@@ -146,8 +146,8 @@ TEST_P(Duplicate, FloodOfReadsIsBounded) {
   rx.reports({kind() + "read_only 1000 8B" + index(0), kind() + "read_only 1001 8B" + index(0)});
 }
 
-TEST_P(Duplicate, NewRequestsBeyondTheDepthAreToldToWait) {
-  // 64 + 2 * 4 + 16 answers are kept; who sends more without waiting for them is told to wait.
+TEST_P(Duplicate, NewRequestsBeyondTheDepthGetAnRnrNak) {
+  // 64 + 2 * 4 + 16 responses are kept; a requester that sends more without waiting gets an RNR NAK.
   for (std::uint32_t i = 0; i < 100; ++i) rx.at(0_us).gets(rx.read(1000 + i, 8));
   EXPECT_FALSE(rx.failed);
   rx.counts(Counter::kSentRnr, 1).counts(Counter::kReadRequests, 88);

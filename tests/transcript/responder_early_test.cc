@@ -1,4 +1,4 @@
-// Packets that come before their turn: placed, held, or refused without a word (spec 1: windows and mapping).
+// Packets that come before their turn: placed, held, or dropped silently (spec 1: windows and mapping).
 #include "support/responder_script.h"
 
 namespace brdma {
@@ -104,7 +104,7 @@ TEST(EarlyBitmap, FaultsAreJudgedInOrderOnly) {
   rx.posts_receive(100);
   auto bad_key = rx.write(1001, 0, 600);
   bad_key.reth.rkey = 0xBAD;
-  auto too_far = rx.write(1001, 1, 600, test::kScriptRegion - 512);  // its own bytes fit, its message's do not
+  auto too_far = rx.write(1001, 1, 600, test::kScriptRegion - 512);  // its own bytes fit, the whole message does not
   auto not_last = rx.write(1001, 0, 600);
   not_last.reth.length = 256;
   auto short_middle = rx.write(1001, 1, 600);
@@ -131,7 +131,7 @@ TEST(EarlyBitmap, FaultsAreJudgedInOrderOnly) {
   rx.gets(rx.data(1000)).gets(bad_key).sends({"bnak_access base=1001 msn=1"}).fails(qp::kEventQpAccessError);
 }
 
-// A placed packet that turns out, in order, to be part of something else.
+// A placed packet that, in order, belongs to a different message.
 TEST(EarlyBitmap, LyingAboutOnesPlaceIsFoundOut) {
   Script rx;
   rx.posts_receive(1000).posts_receive(1000);
@@ -152,7 +152,7 @@ TEST(EarlyBitmap, WindowEndsWhereItWasAnnounced) {
 
 TEST(EarlyBitmap, HoldingIsBounded) {
   test::ScriptOptions options;
-  options.recovery.hold_bytes_max = 4 * kScriptMtu;  // of small buffers as of large ones: MTU is 256 here
+  options.recovery.hold_bytes_max = 4 * kScriptMtu;  // of small buffers as well as large ones: MTU is 256 here
   Script rx{options};
   for (std::uint32_t i = 1; i <= 5; ++i) rx.at(0_us).gets(rx.data(1000 + i));
   rx.drops(DropReason::kHoldFull, 1).counts(Counter::kHeldPackets, 4);
@@ -211,14 +211,14 @@ TEST(EarlyStandard, ReceiveMissingForAHeldSend) {
   rx.gets(rx.data(1003)).counts(Counter::kSentRnr, 2);
 }
 
-// A standard SEND from before bitmap mode was agreed has been acknowledged as arrived: the RNR NAK may be lost, and
-// that SEND will not come again (random world 56055).
+// A standard SEND from before the agreement on bitmap mode has been acknowledged as arrived: the RNR NAK may be lost,
+// and that SEND will not come again (random world 56055).
 TEST(EarlyStandard, RnrNakIsRepeatedForWhatIsSentAgainBehindAHeldSend) {
   Script rx{standard()};
   rx.at(0_us).gets(rx.send(1001, 0, 8)).gets(rx.data(1000)).sends({"rnr(12) 1001 msn=1"});
   rx.identity.bitmap_agreed = true;
   rx.gets(rx.data(1002)).forget();
-  rx.at(500_us).gets(rx.data(1003)).sends({});  // under way when the first left
+  rx.at(500_us).gets(rx.data(1003)).sends({});  // in flight when the first left
   rx.at(1000_us).gets(Script::again(rx.data(1002))).sends({"brnr(12) base=1001 msn=1"});
   rx.posts_receive(8).at(1000_us).completes({"1 ok 8"});
 }

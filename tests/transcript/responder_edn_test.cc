@@ -1,5 +1,5 @@
-// The responder's answer to explicit drop notifications (spec 5: sender): answers that were dropped leave again from
-// memory, acknowledgements are said anew; what is forged, replayed or absurd changes nothing.
+// The responder's reaction to explicit drop notifications (spec 5: sender): dropped responses leave again from memory,
+// acknowledgements are repeated; forged, replayed or absurd notifications change nothing.
 #include "support/responder_script.h"
 
 namespace brdma::test {
@@ -32,7 +32,7 @@ TEST_F(ResponderEdn, SendsAgainWhatIsNamedAndNothingElse) {
   rx.counts(Counter::kRetransmittedEdn, 3).counts(Counter::kEdnResponses, 0);
 }
 
-// Memory as it is now, as with any retransmission.
+// Memory as it is now, as in any retransmission.
 TEST_F(ResponderEdn, ReadsMemoryAgain) {
   rx.region_bytes[64] ^= std::byte{1};
   rx.at(12_us).hears(about(1000, 1000, 10_us)).forget();
@@ -51,7 +51,7 @@ TEST_F(ResponderEdn, ARetransmissionThatWasDroppedTooLeavesAgainAtOnce) {
   rx.at(16_us).hears(about(1001, 1001, 15_us)).is_silent();  // no such time: forged
 }
 
-// Into a queue that stays full it is not sent for ever: the requester will ask.
+// Into a full queue it is not sent for ever: the requester will ask.
 TEST_F(ResponderEdn, AFullQueueIsTriedOnce) {
   wire::Edn edn = about(1001, 1001, 10_us);
   edn.drain = 50_us;
@@ -69,7 +69,7 @@ TEST_F(ResponderEdn, WithoutATimestampNotTwiceWithinTheQuietTime) {
 TEST_F(ResponderEdn, WhatWasNeverAnsweredIsNot) {
   rx.at(12_us).hears(about(1004, 1004, 10_us)).is_silent().counts(Counter::kEdnStale, 1);
   rx.hears(about(900, 950, 10_us)).is_silent().counts(Counter::kEdnResponses, 1);
-  rx.hears(about(1001, 1001, 9_us)).is_silent().counts(Counter::kEdnPacketsRecent, 1);  // before it was asked for
+  rx.hears(about(1001, 1001, 9_us)).is_silent().counts(Counter::kEdnPacketsRecent, 1);  // before it was requested
   rx.hears(about(1002, 1002 + (1u << 22), 10_us));
   rx.reports({"bitmap read_first 1002 256B index=2", "bitmap read_last 1003 232B index=3"});
 }
@@ -80,7 +80,7 @@ TEST_F(ResponderEdn, WhatWaitsToLeaveLeavesOnce) {
   rx.counts(Counter::kEdnPacketsPending, 2);
 }
 
-// The requester misses it too, and asks: it does not know yet.
+// The requester misses it too, and sends a re-request: it does not know yet.
 TEST_F(ResponderEdn, WhoAsksForWhatHasJustLeftIsNotAnsweredTwice) {
   rx.at(12_us).hears(about(1001, 1002, 10_us)).forget();
   rx.at(60_us).gets(rx.again(rx.read(1001, 512, 64 + 256))).is_silent().counts(Counter::kReplaysEdn, 1);
@@ -91,7 +91,7 @@ TEST_F(ResponderEdn, WhoAsksForWhatHasJustLeftIsNotAnsweredTwice) {
   rx.reports({"bitmap read_first 1001 256B index=0", "bitmap read_last 1002 256B index=1"});
 }
 
-// The READ is done, its region may be gone: that is no fault of anybody's.
+// The READ is done, its region may be gone: that is no error.
 TEST_F(ResponderEdn, MemoryThatIsGoneIsNotRead) {
   ASSERT_TRUE(rx.table().remove(rx.region).ok());
   rx.at(12_us).hears(about(1001, 1001, 10_us)).is_silent().counts(Counter::kEdnPacketsGone, 1);
@@ -117,7 +117,7 @@ TEST(ResponderEdnAcknowledgement, IsSaidAgainAtOnce) {
   rx.at(1_us).hears(about_ack(1001)).sends({"back base=1001 msn=1"}).counts(Counter::kEdnAcks, 1);
   rx.gets(rx.asking(rx.data(1001))).sends({"back base=1002 msn=2"});
   rx.hears(about_ack(1001 - 1)).sends({}).counts(Counter::kEdnStale, 1);  // a later one has left
-  rx.hears(about_ack(1500)).sends({}).counts(Counter::kEdnStale, 2);      // never said
+  rx.hears(about_ack(1500)).sends({}).counts(Counter::kEdnStale, 2);      // never sent
 }
 
 // A standard acknowledgement has the PSN before the base.
@@ -127,7 +127,7 @@ TEST(ResponderEdnAcknowledgement, OfAStandardPeerToo) {
   ResponderScript rx{options};
   rx.at(0_us).gets(rx.asking(rx.data(1000))).sends({"ack 1000 msn=1"});
   rx.at(1_us).hears(about_ack(1000)).sends({"ack 1000 msn=1"});
-  // Answers to READs are their requester's to ask for: it takes nothing out of order.
+  // The requester re-requests READ responses: it takes nothing out of order.
   rx.gets(rx.read(1001, 512)).forget();
   rx.at(2_us).hears(about(1001, 1001)).is_silent().counts(Counter::kEdnResponses, 1);
 }

@@ -1,4 +1,5 @@
-// Gaps: waited for within the limits, then told to the sender (tests spec 1: gaps, tolerance, fast feedback message).
+// Gaps: tolerated within the limits, then reported to the sender (tests spec 1: gaps, tolerance, fast feedback
+// message).
 #include "support/responder_script.h"
 
 namespace brdma {
@@ -35,7 +36,7 @@ TEST(GapLimits, WhatWasMisjudgedOnceIsWaitedForTheNextTime) {
   for (std::uint32_t psn = 1001; psn <= 1009; ++psn) rx.at(0_us).gets(rx.data(psn));
   rx.reports({"ffm 1000+1 base=1000 highest=1009 repeat=0"});
   rx.gets(rx.data(1000)).counts(Counter::kMisjudgementCorrections, 1).counts(Counter::kToleranceRaised, 1).forget();
-  // Depth 9 asked for 12.
+  // Depth 9 raised the limit to 12.
   for (std::uint32_t psn = 1011; psn <= 1022; ++psn) rx.gets(rx.data(psn));
   rx.counts(Counter::kFfmSent, 1).forget();
   rx.gets(rx.data(1023)).reports({"ffm 1010+1 base=1010 highest=1023 repeat=0"});
@@ -79,7 +80,7 @@ TEST(GapLimits, MoreThanFiftyMicroseconds) {
 TEST(GapLimits, BaseStuckForMoreThanEightyMicroseconds) {
   Script rx{with_limits(8, 1000_us, 80_us)};
   rx.at(0_us).gets(rx.data(1001)).gets(rx.data(1003));
-  // The base moves to the second gap at 30 us: it stands because of that one from then on.
+  // The base moves to the second gap at 30 us: from then on that one holds it.
   rx.at(30_us).gets(rx.data(1000));
   rx.at(110_us).is_silent();
   rx.at(110_us + kTick).reports({"ffm 1002+1 base=1002 highest=1003 repeat=0"});
@@ -104,8 +105,8 @@ TEST(GapLimits, ReorderingWithinThemIsNoLoss) {
   rx.counts(Counter::kMisjudgementCorrections, 0);
 }
 
-// By themselves is by the original: what closes for a packet that was sent again was no reordering, whether the gap
-// still waited (a tail loss probe, a stall) or was promoted.
+// "By themselves" means by the original. A gap that a retransmission closes was no reordering, whether the gap still
+// waited (a tail loss probe, a stall) or was promoted.
 TEST(GapLimits, AGapThatARetransmissionClosesIsRecovered) {
   Script rx;
   rx.at(0_us).gets(rx.data(1001)).gets(Script::again(rx.data(1000)));
@@ -113,7 +114,7 @@ TEST(GapLimits, AGapThatARetransmissionClosesIsRecovered) {
   rx.at(10_us).gets(rx.data(1003)).at(60_us + kTick).reports({"ffm 1002+1 base=1002 highest=1003 repeat=0"});
   rx.gets(Script::again(rx.data(1002)));
   rx.counts(Counter::kGapsSeen, 2).counts(Counter::kGapsRecovered, 2).counts(Counter::kGapsClosed, 0);
-  // Of two packets one comes late and one is sent again: closed by the second.
+  // One of two packets comes late, the other is retransmitted: closed by the second.
   rx.at(100_us).gets(rx.data(1006)).gets(rx.data(1004)).gets(Script::again(rx.data(1005)));
   rx.counts(Counter::kGapsSeen, 3).counts(Counter::kGapsRecovered, 3).counts(Counter::kGapsClosed, 0);
 }
@@ -126,8 +127,8 @@ TEST(GapLimits, IdleTimeBeforeAGapIsNotItsStall) {
   rx.at(980_us + kTick).reports({"ffm 1001+1 base=1001 highest=1002 repeat=0"});
 }
 
-// The stall decides at the settings as they are: packets of one message come every 60 us, and the one that is missing
-// was due 60 us before the gap is seen, of which 50 us count.
+// The stall decides at default settings: packets of one message come every 60 us, and the missing one was due 60 us
+// before the gap is seen, of which 50 us count.
 TEST(GapLimits, InTheMiddleOfAMessageAStallBeginsBeforeTheGapIsSeen) {
   Script rx;
   const auto part = [&rx](std::uint32_t index) { return rx.write(1000 + index, index, 8 * test::kScriptMtu); };
@@ -151,7 +152,7 @@ TEST(GapLimits, AStallThatWasMisjudgedIsWaitedForTheNextTime) {
   rx.at(130_us + kTick).reports({"ffm 1001+1 base=1001 highest=1002 repeat=0"});
   rx.at(135_us).gets(part(1)).counts(Counter::kMisjudgementCorrections, 1).counts(Counter::kToleranceRaised, 1);
   rx.forget();
-  // It was 85 us late: 106.25 us now, of which 50 are before the gap is seen. The age limit is as it was.
+  // It was 85 us late: 106.25 us now, of which 50 are before the gap is seen. The age limit is unchanged.
   rx.at(240_us).gets(part(4)).at(290_us).is_silent();
   rx.at(290_us + kTick).reports({"ffm 1003+1 base=1003 highest=1004 repeat=0"});
   EXPECT_EQ(rx.last_ffm.cause, 2);
@@ -173,7 +174,7 @@ TEST(GapLimits, DepthNought) {
   rx.at(0_us).gets(rx.data(1001)).reports({"ffm 1000+1 base=1000 highest=1001 repeat=0"});
 }
 
-// --- what is told ---
+// --- reports ---
 
 TEST(Feedback, WorkedExampleReceiverSide) {
   Script rx;
@@ -246,7 +247,7 @@ TEST(Feedback, RepeatedNoSoonerThanTwoMeasuredRoundTrips) {
   rx.at(2050_us + kTick)
       .reports({"550001ns ffm 1000+1 base=1000 highest=1001 repeat=1",
                 "1550001ns ffm 1000+1 base=1000 highest=1001 repeat=2"});
-  rx.gets(Script::again(rx.data(1000)));  // which of three it answers is not known
+  rx.gets(Script::again(rx.data(1000)));  // it is unknown which of three it follows
   rx.gets(rx.data(1003)).at(2100_us + kTick * 2).reports({"ffm 1002+1 base=1002 highest=1003 repeat=0"});
   rx.at(2500_us).gets(Script::again(rx.data(1002)));  // 399,998 ns after the only one
   rx.gets(rx.data(1005))
@@ -255,8 +256,8 @@ TEST(Feedback, RepeatedNoSoonerThanTwoMeasuredRoundTrips) {
                 "3349997ns ffm 1004+1 base=1004 highest=1005 repeat=1"});
 }
 
-// Longer than the longest pause: with the pause bounded by 8 ms each FFM was repeated, so that none was ever answered
-// alone.
+// Longer than the longest pause: with the pause bounded by 8 ms each FFM would be repeated, so that no single one would
+// ever give a sample.
 TEST(Feedback, LearnsARoundTripOfTwentyMilliseconds) {
   Script rx;
   rx.at(0_us).gets(rx.data(1001)).at(20'050_us).forget();
@@ -267,9 +268,9 @@ TEST(Feedback, LearnsARoundTripOfTwentyMilliseconds) {
   rx.at(66'000_us).reports({"65149999ns ffm 1004+1 base=1004 highest=1005 repeat=1"});
 }
 
-// As many gaps as a start leaves that finds the end of a long path's queue: all are asked for, and each packet that
-// comes costs those that it says something of.
-TEST(Feedback, WhatHasBeenAskedForIsNotLookedAtWithEachPacket) {
+// As many gaps as slow start leaves when it overflows a long path's queue: all are requested, and an arriving packet
+// costs only the gaps that it is evidence for.
+TEST(Feedback, RequestedGapsAreNotExaminedWithEachPacket) {
   constexpr std::uint32_t kGaps = 10'000;
   test::ScriptOptions options;
   options.recovery.window_packets = 1u << 17;
@@ -313,7 +314,7 @@ TEST(Feedback, MoreGapsThanRecordsAreFoundAgain) {
   rx.counts(Counter::kGapsSeen, 300).gets(Script::asking(rx.data(1600))).sends({"back base=1601 msn=601"});
 }
 
-TEST(Feedback, NothingIsAskedForWhileTheReceiverIsNotReady) {
+TEST(Feedback, NothingIsRequestedWhileTheReceiverIsNotReady) {
   Script rx;
   rx.at(0_us).gets(rx.data(1001)).gets(rx.data(1003));
   rx.gets(rx.send(1000, 0, 8)).reports({"brnr(12) base=1000 msn=0 bits=0101"});
@@ -353,7 +354,7 @@ TEST(StandardGap, ReorderingIsNotAnswered) {
   }
 }
 
-// After a sequence NAK a standard peer sends all from there again, though no packet says so.
+// After a sequence NAK a standard peer retransmits all from there, though no packet is marked so.
 TEST(StandardGap, WhatGoingBackBringsIsNoReordering) {
   Script rx{standard()};
   rx.at(0_us).gets(rx.data(1000)).gets(rx.data(1002)).gets(rx.data(1004));
@@ -381,7 +382,7 @@ TEST(StandardGap, GoingBackIsNotTakenForAnotherLoss) {
     if (psn != 1005) rx.at(0_us).gets(rx.data(psn));
   }
   rx.sends({"nak_sequence 1000 msn=0"});
-  // The peer sends all of it again; the second gap is filled in passing, without a NAK of its own.
+  // The peer retransmits all of it; the second gap is filled without a NAK of its own.
   rx.at(200_us).gets(rx.data(1000)).sends({"ack 1004 msn=5"});
   for (std::uint32_t psn = 1001; psn <= 1004; ++psn) rx.gets(rx.data(psn));
   rx.at(400_us).sends({"200000ns ack 1004 msn=5"});
@@ -393,7 +394,7 @@ TEST(StandardGap, WhatLeftBeforeThePeerWentBackIsSentAgainToo) {
   Script rx{standard()};
   for (std::uint32_t psn = 1001; psn <= 1010; ++psn) rx.at(0_us).gets(rx.data(psn));
   rx.sends({"nak_sequence 1000 msn=0"});
-  // Still the first time: 1015 is lost among what was on its way.
+  // Still the first time: 1015 is lost among the packets in flight.
   for (std::uint32_t psn = 1011; psn <= 1030; ++psn) {
     if (psn != 1015) rx.at(100_us).gets(rx.data(psn));
   }
@@ -407,7 +408,7 @@ TEST(StandardGap, LostAgainWhileGoingBack) {
   Script rx{standard()};
   for (std::uint32_t psn = 1001; psn <= 1020; ++psn) rx.at(0_us).gets(rx.data(psn));
   rx.sends({"nak_sequence 1000 msn=0"});
-  // 1000 is lost a second time: the packets behind it come again, and say so.
+  // 1000 is lost a second time: the packets behind it come again, which reveals it.
   for (std::uint32_t psn = 1001; psn <= 1008; ++psn) rx.at(300_us).gets(rx.data(psn));
   rx.sends({}).gets(rx.data(1009)).sends({"nak_sequence 1000 msn=0"});
   Script few{standard()};

@@ -1,4 +1,4 @@
-// What a responder does with requests that come in order, in both kinds of packets.
+// A responder's handling of requests in order, in both packet formats.
 #include "support/responder_script.h"
 
 namespace brdma {
@@ -16,7 +16,7 @@ class InOrder : public testing::TestWithParam<bool> {
     options.bitmap_agreed = GetParam();
     return options;
   }
-  // The same acknowledgement, as this kind of peer hears it: everything before `next` has arrived.
+  // The same acknowledgement in this kind of peer's form: everything before `next` has arrived.
   [[nodiscard]] static std::string ack(std::uint32_t next, std::uint32_t msn) {
     if (GetParam()) return "back base=" + std::to_string(next) + " msn=" + std::to_string(msn);
     return "ack " + std::to_string((next - 1) & Psn::kMask) + " msn=" + std::to_string(msn);
@@ -28,7 +28,7 @@ class InOrder : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Kinds, InOrder, testing::Values(true, false),
                          [](const auto& kind) { return kind.param ? "Bitmap" : "Standard"; });
 
-TEST_P(InOrder, WriteLandsAndIsAcknowledgedOnceAsked) {
+TEST_P(InOrder, WriteIsPlacedAndAcknowledgedOnRequest) {
   rx.at(0_us).gets(rx.write(1000, 0, 700)).gets(rx.write(1001, 1, 700));
   rx.sends({});
   EXPECT_TRUE(rx.holds(0, 1000));
@@ -87,7 +87,7 @@ TEST_P(InOrder, SolicitedOnlyWakesForASolicitedPacket) {
 TEST_P(InOrder, EmptyMessages) {
   rx.posts_receive(0);
   auto write = rx.packet(RcOp::kWriteOnly, 1001);
-  write.reth = {0xDEAD'0000, 0xBAD, 0};  // IBTA 9.7.4.1.3: the key of an empty access is not looked at
+  write.reth = {0xDEAD'0000, 0xBAD, 0};  // IBTA 9.7.4.1.3: the key of an empty access is not checked
   auto read = rx.read(1002, 0);
   read.reth = {0xDEAD'0000, 0xBAD, 0};
   rx.at(0_us).gets(rx.packet(RcOp::kSendOnly, 1000)).gets(write).gets(read);
@@ -99,7 +99,7 @@ TEST_P(InOrder, ReadIsAnsweredFromMemoryAsItIsWhenSent) {
   for (std::size_t i = 0; i < 1000; ++i) rx.region_bytes[i] = static_cast<std::byte>(i * 3);
   rx.at(0_us).gets(Script::asking(rx.read(1000, 600, 100)));
   rx.region_bytes[100] = std::byte{0xEE};
-  // No acknowledgement beside: the responses are one.
+  // No separate acknowledgement: the responses are one.
   rx.sends({kind() + "read_first 1000 256B" + index(0), kind() + "read_middle 1001 256B" + index(1),
             kind() + "read_last 1002 88B" + index(2)});
   ASSERT_EQ(rx.payloads.size(), 3u);
@@ -130,7 +130,7 @@ TEST_P(InOrder, AtomicsAnswerWhatWasThere) {
   rx.counts(Counter::kAtomicRequests, 3);
 }
 
-TEST_P(InOrder, AnswersKeepTheOrderOfTheirRequests) {
+TEST_P(InOrder, ResponsesKeepTheOrderOfTheirRequests) {
   rx.at(0_us).gets(rx.read(1000, 300)).gets(rx.fetch_add(1002, 0, 1)).gets(rx.read(1003, 8));
   rx.sends({kind() + "read_first 1000 256B" + index(0), kind() + "read_last 1001 44B" + index(1),
             kind() + "atomic 1002 original=0", kind() + "read_only 1003 8B" + index(0)});
@@ -149,7 +149,7 @@ TEST_P(InOrder, OneAcknowledgementForABurst) {
   rx.sends({ack(1008, 8)});
 }
 
-TEST_P(InOrder, EstablishedIsToldOnceAndOnlyBeforeReadyToSend) {
+TEST_P(InOrder, EstablishedIsReportedOnceAndOnlyBeforeReadyToSend) {
   rx.identity.state = QpState::kRtr;
   rx.at(0_us).gets(rx.data(1000));
   EXPECT_EQ(rx.async_event, 4);  // IBV_EVENT_COMM_EST
@@ -179,7 +179,7 @@ TEST(InOrderBitmap, AcknowledgesAfterSixteenPacketsOrFiveMicroseconds) {
   rx.at(1000_us).sends({});
 }
 
-TEST(InOrderBitmap, AskedForAcknowledgementMayWaitForData) {
+TEST(InOrderBitmap, ARequestedAcknowledgementMayWaitForData) {
   Script rx;
   rx.at(0_us).gets(Script::asking(rx.data(1000)));
   EXPECT_TRUE(rx.responder->has_output(Instant{}));
@@ -216,13 +216,13 @@ TEST(InOrderStandard, RequestWithoutAckRequestIsCoveredByTheNextAck) {
   rx.gets(Script::asking(rx.data(1040))).sends({"ack 1040 msn=41"});
 }
 
-TEST(InOrderStandard, AckDoesNotOvertakeAnswers) {
+TEST(InOrderStandard, AckDoesNotOvertakeResponses) {
   Script rx{{.bitmap_agreed = false}};
   rx.at(0_us).gets(rx.read(1000, 700)).gets(Script::asking(rx.data(1003)));
   rx.sends({"read_first 1000 256B", "read_middle 1001 256B", "read_last 1002 188B", "ack 1003 msn=2"});
 }
 
-TEST(InOrderStandard, AckDoesNotOvertakeAnAnswerThatDidNotFit) {
+TEST(InOrderStandard, AckDoesNotOvertakeAResponseThatDidNotFit) {
   Script rx{{.bitmap_agreed = false, .segments_max = 64}};
   rx.at(0_us).gets(rx.read(1000, 4 * kScriptMtu)).gets(Script::asking(rx.data(1004)));
   rx.sends({"read_first 1000 256B", "read_middle 1001 256B", "read_middle 1002 256B", "read_last 1003 256B",
@@ -244,7 +244,8 @@ TEST_P(InOrder, LongReadPassesTheWindow) {
   EXPECT_EQ(rx.next_expected(), Psn{1101});
 }
 
-// A message whose first packets left before bitmap mode was agreed goes on in the other format, and the reverse.
+// A message whose first packets left before the agreement on bitmap mode continues in the other format, and the
+// reverse.
 TEST(MixedFormats, OneMessageInBoth) {
   Script rx;
   rx.posts_receive(1000);

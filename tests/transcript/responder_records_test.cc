@@ -1,5 +1,5 @@
-// What a receiver keeps of gaps and duplicates, and tells of them (tests spec 1: gaps, fast feedback message, windows
-// and mapping: duplicate statistics, management).
+// A receiver's records of gaps and duplicates, and its reports (tests spec 1: gaps, fast feedback message, windows and
+// mapping: duplicate statistics, management).
 #include <set>
 
 #include "support/responder_script.h"
@@ -48,7 +48,7 @@ TEST(GapRecords, HaveEveryField) {
   EXPECT_TRUE(rx.responder->open_gaps(Instant{} + 60_us).empty());
 }
 
-// Two gaps that were judged at different times and for different reasons travel in one message, each with its own.
+// Two gaps judged at different times and for different reasons travel in one message, each with its own status.
 TEST(Feedback, EachGapHasItsStatus) {
   Script rx;
   for (std::uint32_t psn = 1001; psn <= 1009; ++psn) rx.at(0_us).gets(rx.data(psn));
@@ -114,23 +114,24 @@ TEST(AckRanges, TellWhatLiesBeyondTheBits) {
   rx.counts(Counter::kAckRangesSent, 2);
 }
 
-TEST(AckRanges, AreToldOnlyToWhoReadsThem) {
+TEST(AckRanges, AreSentOnlyToPeersThatReadThem) {
   Script rx{long_window()};
   rx.at(0_us).gets(rx.data(1001)).gets(rx.asking(rx.data(1000 + 9000))).forget();
   EXPECT_EQ(rx.last_ack_ranges.size(), 0u);
 }
 
-// Whatever is told arrived; and after some acknowledgements all that arrived has been told, holes filled late included.
-TEST(AckRanges, TellAllInTurnAndNothingThatDidNotArrive) {
+// All reported packets arrived; and after some acknowledgements all arrived packets were reported, including holes
+// filled late.
+TEST(AckRanges, ReportAllInTurnAndOnlyArrivedPackets) {
   Script rx{long_window()};
   rx.identity.peer_reads_ranges = true;
-  std::set<std::uint32_t> arrived, told;
+  std::set<std::uint32_t> arrived, reported;
   const auto get = [&](std::uint32_t psn) {
     if (arrived.insert(psn).second) rx.gets(rx.asking(rx.data(psn))).forget();
     for (const auto& range : rx.last_ack_ranges) {
       for (std::uint32_t i = 0; i < range.length; ++i) {
         ASSERT_TRUE(arrived.contains((range.start + i).value()));
-        told.insert((range.start + i).value());
+        reported.insert((range.start + i).value());
       }
     }
   };
@@ -138,7 +139,7 @@ TEST(AckRanges, TellAllInTurnAndNothingThatDidNotArrive) {
   for (std::uint32_t i = 0; i < 200; ++i) get(9000 + 3 * i);  // more runs than an acknowledgement holds
   for (std::uint32_t i = 0; i < 200; i += 7) get(9001 + 3 * i);
   for (std::uint32_t i = 0; i < 40; ++i) get(20'000 + i);
-  EXPECT_EQ(told, arrived);
+  EXPECT_EQ(reported, arrived);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a responder refuses, how it says so, and what is left of the queue pair then.
+// A responder's refusals: the NAK, and the queue pair's state afterwards.
 #include "support/responder_script.h"
 
 namespace brdma {
@@ -16,7 +16,7 @@ class Refusal : public testing::TestWithParam<bool> {
     options.bitmap_agreed = GetParam();
     return options;
   }
-  // NAK of the PSN that is next, as this kind of peer hears it.
+  // NAK of the next PSN, in this kind of peer's form.
   static std::string nak(const std::string& what, std::uint32_t psn, std::uint32_t msn) {
     const std::string n = std::to_string(psn), m = " msn=" + std::to_string(msn);
     return GetParam() ? "b" + what + " base=" + n + m : what + " " + n + m;
@@ -34,11 +34,11 @@ class Refusal : public testing::TestWithParam<bool> {
     const test::Bytes before = rx.region_bytes;
     rx.at(0_us).gets(own).sends({nak(what, 1000, 0)}).fails(event);
     EXPECT_EQ(rx.region_bytes, before);
-    // Nothing is taken any more; the receive that nobody used was flushed.
+    // Nothing is accepted any more; the unused receive was flushed.
     rx.completes({"1 status 5"}).gets(rx.data(1000)).sends({}).drops(DropReason::kAfterError, 1);
     EXPECT_EQ(rx.responder->next_timeout(), std::nullopt);
   }
-  // rkey 0 stands for the right one, which each fresh script has anew.
+  // rkey 0 stands for the right one, which differs in each script.
   wire::Packet unkeyed(wire::Packet p) {
     p.reth.rkey = p.atomic.rkey = 0;
     return p;
@@ -55,7 +55,7 @@ TEST_P(Refusal, PacketsOutOfPlace) {
   expect_invalid(unkeyed(maker.packet(RcOp::kWriteLastImm, 1000, 8)));
 }
 
-TEST_P(Refusal, AnotherOperationInsideAMessage) {
+TEST_P(Refusal, AnotherOperationInTheMiddleOfAMessage) {
   const auto inside_send = [&](const wire::Packet& packet) {
     Script rx{options()};
     rx.posts_receive(1000);
@@ -70,8 +70,8 @@ TEST_P(Refusal, AnotherOperationInsideAMessage) {
   rx.at(0_us).gets(rx.write(1000, 0, 600)).gets(rx.send(1001, 1, 600)).sends({nak("nak_invalid", 1001, 0)});
 }
 
-// Its inside is taken in short where all is as usual (qp/receive/middle_write.cc).
-TEST_P(Refusal, InsideAWriteThatContradictsItsBeginning) {
+// MIDDLE packets have a fast path in the common case (qp/receive/middle_write.cc).
+TEST_P(Refusal, MiddlePacketsThatContradictTheirFirst) {
   constexpr std::uint32_t kLength = 5 * kScriptMtu;
   const auto refuse = [&](const std::string& what, std::uint32_t length, const auto& change) {
     SCOPED_TRACE(what);
@@ -89,14 +89,14 @@ TEST_P(Refusal, InsideAWriteThatContradictsItsBeginning) {
   refuse("nak_invalid", kLength, [](Script&, wire::Packet& packet) { packet.payload = packet.payload.first(252); });
   refuse("nak_invalid", 4 * kScriptMtu, [](Script&, wire::Packet& packet) { packet.reth.length = 4 * kScriptMtu; });
   refuse("nak_access", kLength, [](Script& rx, wire::Packet&) { ASSERT_TRUE(rx.table().remove(rx.region).ok()); });
-  if (!GetParam()) return;  // else only the first says where it goes
+  if (!GetParam()) return;  // else only the first has the address
   refuse("nak_invalid", kLength, [](Script&, wire::Packet& packet) { packet.reth.address += 4; });
   refuse("nak_invalid", kLength, [](Script&, wire::Packet& packet) { packet.reth.length += 4; });
   refuse("nak_invalid", kLength, [](Script&, wire::Packet& packet) { ++packet.reth.rkey; });
 }
 
-// A packet that comes twice, or too soon, changes nothing of what the next one of the inside is.
-TEST_P(Refusal, InsideAWriteNothingElseIsTakenForTheNext) {
+// A duplicate or early packet does not change the next MIDDLE packet.
+TEST_P(Refusal, AmongMiddlePacketsNothingElseIsTakenForTheNext) {
   constexpr std::uint32_t kLength = 6 * kScriptMtu;
   Script rx{options()};
   rx.at(0_us);
@@ -205,7 +205,7 @@ TEST_P(Refusal, NothingPostedThenPosted) {
   Script rx{options()};
   rx.identity.attributes.min_rnr_timer = 12;
   rx.at(0_us).gets(rx.send(1000, 0, 8)).sends({nak("rnr(12)", 1000, 0)});
-  // What was sent before the NAK got there is dropped: it will come again behind the first.
+  // Packets sent before the NAK arrived are dropped: they come again behind the first.
   rx.gets(rx.send(1001, 0, 8, 1)).gets(rx.data(1002)).at(500_us).sends({}).drops(DropReason::kAfterError, 2);
   rx.gets(Script::again(rx.send(1000, 0, 8))).sends({nak("rnr(12)", 1000, 0)});
   rx.posts_receive(8).posts_receive(8);
@@ -224,7 +224,7 @@ TEST_P(Refusal, AMessageIsHeldForTheReceiveThatComesInTime) {
   EXPECT_FALSE(rx.failed);
 }
 
-// Once for a message: what is sent again after the NAK meets another one at once.
+// Once for a message: packets retransmitted after the NAK get another one at once.
 TEST_P(Refusal, TheHoldEndsWithAnRnrNak) {
   auto held = options();
   held.recovery.rnr_hold = 10_ms;
@@ -287,7 +287,7 @@ TEST(RefusalBitmap, ReadThatIsHeldAndNotServedIsNotReplacedByAnother) {
   test::ScriptOptions options;
   options.max_dest_rd_atomic = 1;
   Script rx{options};
-  // 82 answers have room. The next waits at the base, where other packets can't take its PSNs.
+  // 82 responses have room. The next request waits at the base, where other packets cannot take its PSNs.
   for (std::uint32_t i = 1; i < 82; ++i) rx.at(0_us).gets(rx.read(1000 + i, 8));
   rx.gets(rx.read(1082, 600)).gets(rx.read(1000, 8));
   EXPECT_EQ(rx.next_expected(), Psn{1082});

@@ -1,5 +1,4 @@
-// A part that is made when something is first put into it: read before that, and while other objects are still
-// initialised.
+// A part that is made at its first write: read before that, and while other objects are still initialised.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 namespace brdma {
 namespace {
 
-// Like the parts that are kept this way: its destructor is not constexpr.
+// Its destructor is not constexpr, as in the parts that are kept this way.
 struct Part {
   std::vector<int> numbers;
   std::size_t limit = 7;
@@ -43,7 +42,7 @@ TEST(Lazy, IsMadeOnceWithTheFirstArguments) {
   EXPECT_TRUE(other->numbers.empty());
 }
 
-// Not destroyed when the program ends: what is destroyed after it may still read it.
+// Not destroyed when the program ends: objects destroyed after it may still read it.
 struct ReadsAtTheEnd {
   ~ReadsAtTheEnd() {
     if (Lazy<Part> {} -> limit != 7) std::abort();

@@ -1,4 +1,4 @@
-// Numbers that a peer may see.
+// Random numbers that a peer may see.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ TEST(SecretRandom, SameSeedSameNumbers) {
   }
 }
 
-// Worked out by another implementation of SipHash, which gives the authors' vectors.
+// From another implementation of SipHash, which reproduces the authors' vectors.
 TEST(SecretRandom, IsWhatItSays) {
   SecretRandom random{1, "x"};
   EXPECT_EQ(random.next(), 0x0E02'79E3'12E3'19A3u);

@@ -1,4 +1,5 @@
-// What a parser must not see: characters outside ASCII that are in no string and no comment, and tables without a name.
+// Input that must not reach the parser: characters outside ASCII that are in no string and no comment, and tables
+// without a name.
 #include <gtest/gtest.h>
 
 #include "base/toml_text.h"
@@ -19,7 +20,7 @@ TEST(TomlText, HasItsOwnCharactersInStringsAndComments) {
   }
 }
 
-TEST(TomlText, IsToldWhereAStrayCharacterIs) {
+TEST(TomlText, ReportsThePlaceOfAStrayCharacter) {
   EXPECT_EQ(stray_character_line("name = 1\nstraße = 2"), 2u);
   EXPECT_EQ(stray_character_line("ü"), 1u);
   EXPECT_EQ(stray_character_line("# ü\n'ü' = ü"), 2u);

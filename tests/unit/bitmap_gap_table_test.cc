@@ -73,7 +73,7 @@ TEST(GapTable, AFullTableLeavesTheNewestOut) {
   EXPECT_FALSE(gaps.incomplete());
   EXPECT_FALSE(arrives(4000));
   EXPECT_TRUE(gaps.incomplete());
-  EXPECT_TRUE(arrives(2));  // splits the first: the last record gives way
+  EXPECT_TRUE(arrives(2));  // splits the first: the last record is evicted
   EXPECT_EQ(gaps.size(), kGapsMax);
   EXPECT_EQ(gaps[0].length, 2u);
   EXPECT_EQ(gaps[1].start, Psn{3});
@@ -106,8 +106,7 @@ TEST(GapTable, OverlappingRecordsAreOurBug) {
   EXPECT_THROW(gaps.open(Psn{11}, Psn{14}, 0, Instant{}, Instant{}), test::CheckFailed);
 }
 
-// A path that holds 300,000 packets, of which 1 % is missing: what is asked with each acknowledgement may not look at
-// all.
+// A path that holds 300,000 packets, of which 1 % is missing: the query at each acknowledgement must not scan all gaps.
 TEST(GapTable, WhatIsPromotedIsPassedOverOnce) {
   constexpr std::uint32_t kGaps = 4000;
   GapTable gaps;

@@ -124,7 +124,7 @@ TEST(ReceiveWindow, ABitOfSeveralPacketsIsSetWhenAllHaveArrived) {
   window.receive(Psn{1008});
   EXPECT_EQ(window.partial_runs(), 0u) << "one bit says it all";
   EXPECT_EQ(window.next_hole(Psn{1002}).length, 6u);
-  // The base's own run: what lies before the base counts as arrived.
+  // The base's own run: PSNs before the base count as arrived.
   for (std::uint32_t psn = 1002; psn < 1008; ++psn) window.receive(Psn{psn});
   EXPECT_EQ(window.partial_runs(), 0u);
   EXPECT_EQ(window.advance(), 22u);

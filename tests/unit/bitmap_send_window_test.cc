@@ -135,7 +135,7 @@ TEST(SendWindow, PassesAll) {
   EXPECT_THROW(window.pass_all(), test::CheckFailed) << "one of them is to be sent again";
 }
 
-// As sent(), in the base form and where segments are left of a longer load.
+// As sent(), in the base form and when segments remain of a longer load.
 TEST(SendWindow, SendsOneAlone) {
   const WindowShape shape{.window = 1024, .base = 16, .extension = 64, .segment = 32};
   SendWindow window{Psn{0xFF'FFFE}, shape, pool}, other{Psn{0xFF'FFFE}, shape, pool};
@@ -174,7 +174,7 @@ TEST(SendWindow, FindsPendingEntriesAmongManySentLater) {
   SendWindow window{Psn{100}, WindowShape{.window = 1u << 16}, pool};
   window.sent_run(10, 0, Instant{});
   window.request_retransmission(Psn{109});
-  window.sent_run(5000, 0, Instant{});  // far beyond what the bitmap of pending entries holds
+  window.sent_run(5000, 0, Instant{});  // far beyond the bitmap of pending entries
   EXPECT_EQ(window.next_pending(Psn{100}), Psn{109});
   EXPECT_EQ(window.next_pending(Psn{110}), window.next());
   EXPECT_EQ(window.next_pending(Psn{109 + 64}), window.next());

@@ -1,5 +1,5 @@
-// The connection manager: two of them over a wire that passes, drops, delays and repeats messages as each test says;
-// and a few thousand connections over a lossy wire, of which every one must end the same way at both ends.
+// The connection manager: two of them over a wire that passes, drops, delays and repeats messages as each test sets;
+// and a few thousand connections over a lossy wire, each of which must end the same way at both ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ TEST_F(Managers, ConnectAndDisconnect) {
   EXPECT_EQ(std::get<wire::CmRep>(a_.events[0].message).qpn, 0x222u);
   ASSERT_TRUE(a_.agent.disconnect(a, now_).ok());
   carry();
-  EXPECT_TRUE(b_.agent.disconnect(b, now_).ok()) << "who is told of the end may end it too";
+  EXPECT_TRUE(b_.agent.disconnect(b, now_).ok()) << "a notified side may end it too";
   pass(2_s);
   EXPECT_THAT(kinds(a_), testing::ElementsAre(Kind::kReply, Kind::kDisconnected, Kind::kTimeWaitExit));
   EXPECT_THAT(kinds(b_), testing::ElementsAre(Kind::kRequest, Kind::kReady, Kind::kDisconnected, Kind::kTimeWaitExit));
@@ -36,7 +36,7 @@ TEST_F(Managers, NobodyListens) {
   EXPECT_EQ(a_.agent.connections(), 0u);
 }
 
-TEST_F(Managers, ARefusalCarriesItsWordsAndIsSaidAgain) {
+TEST_F(Managers, ARefusalCarriesItsDataAndIsRepeated) {
   const CommId a = connect();
   const CommId b = b_.events.at(0).id;
   const std::array<std::byte, 2> words{std::byte{1}, std::byte{2}};
@@ -63,7 +63,7 @@ TEST_F(Managers, AReplyCanBeRefused) {
   EXPECT_EQ(std::get<wire::CmRej>(b_.events[1].message).answered, wire::CmAnswered::kRep);
 }
 
-// Each message lost once, twice and three times: the connection comes up and goes down all the same.
+// Each message lost once, twice and three times: the connection still comes up and goes down.
 template <class Message>
 class Lost : public Managers {};
 using Messages = testing::Types<wire::CmReq, wire::CmRep, wire::CmRtu, wire::CmDreq, wire::CmDrep>;
@@ -123,7 +123,7 @@ TEST_F(Managers, AHalfOpenConnectionEnds) {
   EXPECT_EQ(b_.agent.connections(), 0u);
 }
 
-TEST_F(Managers, DataSaysWhatTheLostRtuWouldHave) {
+TEST_F(Managers, DataStandsInForALostRtu) {
   const CommId a = connect();
   const CommId b = b_.events.at(0).id;
   ASSERT_TRUE(b_.agent.accept(b, reply(), now_).ok());
@@ -136,7 +136,7 @@ TEST_F(Managers, DataSaysWhatTheLostRtuWouldHave) {
   EXPECT_THAT(kinds(b_), testing::ElementsAre(Kind::kRequest, Kind::kReady));
 }
 
-TEST_F(Managers, DestroyingTellsThePeer) {
+TEST_F(Managers, DestroyingNotifiesThePeer) {
   const CommId waiting = connect();
   a_.agent.destroy(waiting, now_);  // before b has answered: named by a's own id alone
   carry();
@@ -198,7 +198,7 @@ TEST_F(Managers, AFullTableRefuses) {
   EXPECT_EQ(second.reason().error(), ENOMEM);
 }
 
-// At a's address, with a's queue pair number, after a crash: the old connection is asked after, and nobody knows it.
+// At a's address, with a's queue pair number, after a crash: the old connection is queried, and nobody knows it.
 TEST_F(Managers, AQueuePairThatComesAgainEndsItsOldConnection) {
   established();
   Outbox outbox;
@@ -220,8 +220,8 @@ TEST_F(Managers, AQueuePairThatComesAgainEndsItsOldConnection) {
   EXPECT_EQ(kinds(b_).back(), Kind::kDisconnected);
 }
 
-// Who gives up says so: the other side, which may be up already, must not wait for ever.
-TEST_F(Managers, WhoGivesUpTellsTheOther) {
+// A side that gives up notifies the other, which may be up already and must not wait for ever.
+TEST_F(Managers, GivingUpNotifiesTheOther) {
   const CommId a = connect();
   const CommId b = b_.events.at(0).id;
   ASSERT_TRUE(b_.agent.accept(b, reply(), now_).ok());
@@ -249,7 +249,7 @@ TEST_F(Managers, CallsInTheWrongState) {
   EXPECT_EQ(b_.agent.reject(b_.events.at(0).id, 28, much, now_).error(), EINVAL);
 }
 
-// Whatever is lost, repeated and late: each connection is told of its beginning once at each end, and of its end once.
+// For any loss, repetition and delay: each end of a connection gets one event of its beginning, and one of its end.
 TEST_F(Managers, ManyConnectionsOverALossyWire) {
   Random random{7, "wire"};
   ASSERT_TRUE(b_.agent.listen(kService + 1, 5000).ok());

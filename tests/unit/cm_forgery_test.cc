@@ -1,4 +1,4 @@
-// The connection manager, and messages in the name of others: who does not see a connection's messages ends none of it.
+// The connection manager, and forged messages: an attacker who does not see a connection's messages cannot end it.
 #include <gmock/gmock.h>
 
 #include <cerrno>
@@ -12,7 +12,7 @@ namespace {
 
 using test::forgeries;
 
-// The same said by a forger: the peer says that the connection is what it was.
+// A forged request: the peer confirms that the connection is unchanged.
 TEST_F(Managers, ARequestInAnothersNameEndsNothing) {
   const auto [a, b] = established();
   wire::CmReq req = request();
@@ -29,7 +29,7 @@ TEST_F(Managers, ARequestInAnothersNameEndsNothing) {
   EXPECT_EQ(kinds(b_).back(), Kind::kDisconnected);
 }
 
-// Nor does one with the peer's id: the connection still names it when it ends.
+// Nor does one with the peer's id: at its end the connection still names that id.
 TEST_F(Managers, ARequestWithAnothersIdTakesItNotAway) {
   const auto [a, b] = established();
   wire::CmReq req = request(0x999);
@@ -61,7 +61,7 @@ TEST_F(Managers, AStrangersRequestWithAnothersQueuePairIsJustAnother) {
   ASSERT_TRUE(b_.outbox.poll(out));
   EXPECT_EQ(out.endpoints, stranger);
   EXPECT_EQ(std::get<wire::CmRej>(wire::parse_cm(out.mad)->message).reason, wire::reject::kStaleConnection);
-  EXPECT_FALSE(b_.outbox.poll(out)) << "nobody else is told, or asked";
+  EXPECT_FALSE(b_.outbox.poll(out)) << "no other host gets a message";
   take_events();
   EXPECT_EQ(b_.agent.state(b), ConnectionState::kEstablished);
   EXPECT_THAT(kinds(b_), testing::ElementsAre(Kind::kRequest, Kind::kReady));
@@ -80,7 +80,7 @@ TEST_F(Managers, IdsAreNotCountedUp) {
   EXPECT_GT(steps.size(), 95u);
 }
 
-// Who guesses one of three numbers knows nothing of the others: a transaction and two ids.
+// Guessing one of three numbers reveals nothing about the others: a transaction and two ids.
 TEST_F(Managers, BlindForgeriesOfEachKindEndNothing) {
   const auto [a, b] = established();
   const unsigned tries = forgeries();

@@ -1,4 +1,4 @@
-// Asking for the queue pair behind a datagram service: answers, refusals, losses, repetitions and forgeries.
+// Look-up of the queue pair behind a datagram service: replies, refusals, losses, repetitions and forgeries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ class Lookups : public testing::Test {
   }
   void SetUp() override { ASSERT_TRUE(b_.listen(kService, 2).ok()); }
 
-  // What the side has to send arrives, or the first `lost` of it do not.
+  // Carries the side's messages, but for the first `lost` of them.
   void carry_from_a(unsigned lost = 0) {
     for (OutgoingMad out; a_box_.poll(out);) {
       const auto mad = wire::parse_cm(out.mad);
@@ -73,7 +73,7 @@ TEST_F(Lookups, AnswerAndItsLoss) {
   carry_from_b(1);
   now_ = now_ + 40_ms;
   a_.handle_timeout(now_);
-  carry_from_a();  // asked again: the same answer again, and no second request
+  carry_from_a();  // repeated: the same answer, and no second request
   EXPECT_FALSE(b_.poll_event());
   carry_from_b();
   const auto reply = a_.poll_event();

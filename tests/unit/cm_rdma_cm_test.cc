@@ -85,7 +85,7 @@ class LinkLocal : public RdmaCms {
   static IpAddress link_local(std::uint8_t last) {
     return IpAddress{{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}};
   }
-  // Of who asked, with the interface of who receives.
+  // The sender's addresses, with the receiver's interface.
   static Endpoints seen(const OutgoingMad& out, std::uint32_t scope) {
     return {out.endpoints.remote, out.endpoints.local, scope};
   }
@@ -134,10 +134,10 @@ TEST_F(LinkLocal, AnAddressNeedsItsInterface) {
   const SocketAddress bound{link_local(1), 0, kLinkA};
   ask(std::nullopt, {link_local(2), 7174}, Kind::kAddressError);
   ask(bound, {link_local(2), 7174, kLinkA + 1}, Kind::kAddressError);
-  ask(bound, {link_local(2), 7174}, Kind::kAddressResolved);  // the source says which
+  ask(bound, {link_local(2), 7174}, Kind::kAddressResolved);  // the source selects it
 }
 
-TEST_F(LinkLocal, AListenerOnOneLinkHearsNothingOfAnother) {
+TEST_F(LinkLocal, AListenerOnOneLinkGetsNothingOfAnother) {
   const IdNumber listening = serves_.create(kChannel, 0xB0).value();
   ASSERT_TRUE(serves_.bind(listening, {link_local(2), 7174, kLinkB}).ok());
   ASSERT_TRUE(serves_.listen(listening, 0).ok());
@@ -360,7 +360,7 @@ TEST_F(RdmaCms, AChannelThatClosesEndsItsConnections) {
 TEST_F(RdmaCms, TheMoreExactListenerIsAsked) {
   listener();
   const IdNumber exact = b_.create(kOther, 0xB2).value();
-  machine_b_.taken_.erase(7174);  // two may share a port that differ in address: the host's to know
+  machine_b_.taken_.erase(7174);  // two may share a port with different addresses: the host checks that
   ASSERT_TRUE(b_.bind(exact, {kAddressB, 7174}).ok());
   ASSERT_TRUE(b_.listen(exact, 0).ok());
   ASSERT_TRUE(a_.connect(resolved(), parameters(1), {}, now_).ok());
@@ -391,7 +391,7 @@ TEST_F(RdmaCms, PortsThatAreForgottenWhileTheyAreAskedAboutAreTakenAgain) {
   EXPECT_THAT(machine_b_.taken_, testing::ElementsAre(7173, 7174));
 }
 
-TEST_F(RdmaCms, WhoIsBoundToADeviceIsToldOfItsAddressesAndItsEnd) {
+TEST_F(RdmaCms, ABoundIdentifierGetsEventsOfItsDevicesAddressesAndEnd) {
   const IdNumber on_any = listener(), on_address = b_.create(kChannel, 3).value();
   ASSERT_TRUE(b_.bind(on_address, {kAddressB, 7175}).ok());
   b_.addresses_changed(0xB);

@@ -22,7 +22,7 @@ class RdmaDatagrams : public RdmaCms {
   }
 };
 
-TEST_F(RdmaDatagrams, TheQueuePairBehindAPortIsTold) {
+TEST_F(RdmaDatagrams, TheQueuePairBehindAPortIsReported) {
   const IdNumber listening = datagram_listener();
   const IdNumber active = datagram_resolved();
   ASSERT_TRUE(a_.connect(active, parameters(0x111, "hello"), {}, now_).ok());
@@ -50,7 +50,7 @@ TEST_F(RdmaDatagrams, TheQueuePairBehindAPortIsTold) {
   EXPECT_EQ(established.datagram->sgid_index, 1);
   EXPECT_EQ(words(established), "welcome");
   EXPECT_EQ(established.parameters.private_data_length, 136);
-  EXPECT_FALSE(b_.fetch_event(kChannel)) << "who answers is told nothing more";
+  EXPECT_FALSE(b_.fetch_event(kChannel)) << "the responder gets no further event";
   EXPECT_EQ(a_.disconnect(active, now_).error(), EINVAL) << "there is no connection";
   EXPECT_EQ(a_.destroy(active, now_).value(), 3u);
   EXPECT_EQ(b_.destroy(request.id, now_).value(), 0u);
@@ -71,9 +71,9 @@ TEST_F(RdmaDatagrams, RefusalsAndSilenceAreUnreachable) {
   const std::array<std::byte, 3> no{std::byte{'n'}, std::byte{'o'}, std::byte{0}};
   ASSERT_TRUE(b_.reject(request.id, 0, no, now_).ok());
   carry();
-  const RdmaEvent told = fetch(a_, Kind::kUnreachable);
-  EXPECT_EQ(told.status, sidr_status::kRejected);
-  EXPECT_EQ(words(told), "no");
+  const RdmaEvent reply = fetch(a_, Kind::kUnreachable);
+  EXPECT_EQ(reply.status, sidr_status::kRejected);
+  EXPECT_EQ(words(reply), "no");
 
   (void)b_.destroy(listening, now_);
   const IdNumber unheard = datagram_resolved();
@@ -87,7 +87,7 @@ TEST_F(RdmaDatagrams, RefusalsAndSilenceAreUnreachable) {
   EXPECT_EQ(fetch(a_, Kind::kUnreachable).status, -ETIMEDOUT);
 }
 
-// A port of the one kind is not the same port of the other, and whoever destroys what asks or is asked leaves nothing.
+// Ports of the two kinds are different ports, and destroying either end leaves nothing behind.
 TEST_F(RdmaDatagrams, PortsOfBothKindsStandBesideEachOther) {
   machine_b_.taken_.clear();
   const IdNumber datagrams = datagram_listener();
@@ -104,7 +104,7 @@ TEST_F(RdmaDatagrams, PortsOfBothKindsStandBesideEachOther) {
   (void)b_.destroy(connections, now_);
 }
 
-// In the port space of IB the identifier says which queue pair it is for.
+// In the port space of IB the identifier selects the kind of queue pair.
 TEST_F(RdmaDatagrams, ThePortSpaceOfIbHasDatagramsToo) {
   const auto in_ib = [](RdmaCm& side, QpType type) {
     return side.create(kChannel, 1, wire::PortSpace::kIb, type).value();
@@ -134,7 +134,7 @@ TEST_F(RdmaDatagrams, ThePortSpaceOfIbHasDatagramsToo) {
   EXPECT_EQ(fetch(a_, Kind::kEstablished).datagram->qpn, 0x222u);
 }
 
-TEST_F(RdmaDatagrams, WhoEndsGivesItsAnswersSeveralTimes) {
+TEST_F(RdmaDatagrams, AnEndingServiceRepeatsItsReplies) {
   (void)datagram_listener();
   const IdNumber active = datagram_resolved();
   ASSERT_TRUE(a_.connect(active, parameters(1), {}, now_).ok());

@@ -1,4 +1,4 @@
-// How long a path is, and when that is doubted: rounds of a path of 20 ms, where drains are 2 s apart.
+// The length of a path, and when it is doubted: rounds of a path of 20 ms, where drains are 2 s apart.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -58,7 +58,7 @@ TEST(BaseRoundTrip, WhatItMakesShorterIsAQueue) {
   EXPECT_EQ(base.value(), 20_ms);
 }
 
-// A way that is 5 ms longer, and a queue of 3 ms on it.
+// A path that is 5 ms longer, and a queue of 3 ms on it.
 TEST(BaseRoundTrip, ALongerPathUnderAQueueIsSeenByASecondDrain) {
   BaseRoundTrip base = of_20_ms();
   ASSERT_TRUE(wants_drain(base, 28_ms, true));
@@ -86,7 +86,7 @@ TEST(BaseRoundTrip, WhatFallsInTheDrainIsAQueueThoughItBeganShorter) {
   EXPECT_EQ(base.judge(100_ms, 105_ms, kTarget, kNow), Verdict::kOnceMore);
 }
 
-// A queue that other flows keep: this one's part of it goes with each drain.
+// A queue kept by other flows: this flow's part of it drains each time.
 TEST(BaseRoundTrip, ASecondDrainIsTheLast) {
   BaseRoundTrip base = of_20_ms();
   ASSERT_TRUE(wants_drain(base, 40_ms, true));

@@ -1,4 +1,4 @@
-// DCQCN by hand: what a CNP does, the stages of recovery, both counters, the receiver's limit on CNPs.
+// DCQCN by hand: the effect of a CNP, the stages of recovery, both counters, the receiver's limit on CNPs.
 #include <gtest/gtest.h>
 
 #include "congestion/dcqcn.h"

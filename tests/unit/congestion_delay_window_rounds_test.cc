@@ -1,5 +1,5 @@
-// The delay window told of rounds by hand: what a round of acknowledgements of a given round trip does to it, on long
-// paths above all, and where the window leaves spread.
+// The delay window driven by rounds: the effect of a round of acknowledgements with a given round trip, above all on
+// long paths and with a window that leaves spread.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 TEST(DelayWindowRounds, OnALongPathTheHostsNoiseIsNoQueue) {
   DelayWindow window;
   Instant now = Instant{} + 1_s;
-  window.on_acknowledgement(4096, 20_ms, true, now);  // the one that met no noise
+  window.on_acknowledgement(4096, 20_ms, true, now);  // an acknowledgement without noise
   for (int round = 0; round < 8; ++round) {
     for (std::uint64_t left = window.bytes(); left >= 4096; left -= 4096) {
       now = now + Duration::from_ns((20'500_us).ns() / static_cast<std::int64_t>(window.bytes() / 4096 + 1));
@@ -46,7 +46,7 @@ class Rounds {
   bool lose_half_ = false;
 };
 
-// Drains are rare there: what they measured is kept until the next one, 8.6 s later.
+// Drains are rare there: their measurement is kept until the next one, 8.6 s later.
 TEST(DelayWindowRounds, OnALongPathAQueueThatStandsDoesNotBecomeTheBase) {
   DelayWindow window;
   Rounds rounds{window};
@@ -55,7 +55,7 @@ TEST(DelayWindowRounds, OnALongPathAQueueThatStandsDoesNotBecomeTheBase) {
   EXPECT_EQ(window.base_rtt(), 100_ms);
 }
 
-// And a route that has become longer is known before. What the window was is given back.
+// A longer route is recognized earlier. The former window is restored.
 TEST(DelayWindowRounds, OnALongPathADrainIsBroughtForwardWhereTheBaseIsInDoubt) {
   DelayWindow window;
   Rounds rounds{window};
@@ -68,7 +68,7 @@ TEST(DelayWindowRounds, OnALongPathADrainIsBroughtForwardWhereTheBaseIsInDoubt) 
   EXPECT_GE(window.bytes(), before);
 }
 
-// Timeouts before anything is known of the path, or a random loss or two of the few packets of its first window.
+// Timeouts before the first RTT sample, or a random loss or two of the few packets of the first window.
 TEST(DelayWindowRounds, OneBadRoundWithoutAQueueDoesNotEndTheStart) {
   DelayWindow window;
   Rounds rounds{window};
@@ -83,7 +83,7 @@ TEST(DelayWindowRounds, OneBadRoundWithoutAQueueDoesNotEndTheStart) {
   EXPECT_FALSE(window.starting()) << "a queue that is too short to be measured drops";
 }
 
-// An application that posts less than the window, and more than the path holds.
+// An application that posts less than the window, but more than the path holds.
 TEST(DelayWindowRounds, AQueueThatStandsWhileTheWindowIsNotFullShrinksItAndNothingElseDoes) {
   DelayWindow window;
   Rounds rounds{window};
@@ -98,7 +98,7 @@ TEST(DelayWindowRounds, AQueueThatStandsWhileTheWindowIsNotFullShrinksItAndNothi
   EXPECT_LT(window.bytes(), 2u << 20);
 }
 
-// It has never met a queue: its start lasts until it does, and ends there.
+// It has never met a queue: slow start lasts until it does, and ends there.
 TEST(DelayWindowRounds, AQueueThatStandsEndsTheStartOfWhoNeverFilledTheWindow) {
   DelayWindow window;
   Rounds rounds{window};
@@ -111,7 +111,7 @@ TEST(DelayWindowRounds, AQueueThatStandsEndsTheStartOfWhoNeverFilledTheWindow) {
 }
 
 // On one host or one switch a message that the peer works on looks like a queue: programs that answer each other's
-// messages would find the window at a few packets.
+// messages would end with a window of a few packets.
 TEST(DelayWindowRounds, OnAShortPathAWindowThatIsNotFullIsLeftAlone) {
   DelayWindow window;
   Rounds rounds{window};
@@ -123,7 +123,7 @@ TEST(DelayWindowRounds, OnAShortPathAWindowThatIsNotFullIsLeftAlone) {
   EXPECT_GE(window.bytes(), before);
 }
 
-// Rounds of a window that is spread, as `Rounds`; what a round brings is bounded by its rate.
+// Rounds of a window that is spread, as `Rounds`; its rate bounds the bytes of a round.
 class SpreadRounds {
  public:
   explicit SpreadRounds(DelayWindow& window) : window_(window) {}
@@ -143,8 +143,8 @@ class SpreadRounds {
   Instant now_ = Instant{} + 1_s;
 };
 
-// Its rate leaves a sixteenth more than was delivered, and a millisecond's worth; a window a quarter beyond that would
-// have to be made smaller first when a queue is heard of.
+// Its rate sends a sixteenth more than was delivered, and a millisecond's worth; a window a quarter beyond that would
+// have to shrink first when a queue is detected.
 TEST(DelayWindowRounds, ASpreadWindowGrowsNoFurtherThanItsRateLetsLeave) {
   DelayWindow window;
   SpreadRounds rounds{window};
@@ -152,7 +152,7 @@ TEST(DelayWindowRounds, ASpreadWindowGrowsNoFurtherThanItsRateLetsLeave) {
   const std::uint64_t holds = 8u << 20;
   rounds.run(3, 22_ms, holds);
   ASSERT_FALSE(window.starting());
-  rounds.run(10, 20_ms, holds);  // what was delivered before is forgotten
+  rounds.run(10, 20_ms, holds);  // the former delivery is forgotten
   for (int i = 0; i < 20; ++i) {
     rounds.run(1, 20_ms, holds);
     EXPECT_GT(window.bytes(), holds);
@@ -160,7 +160,7 @@ TEST(DelayWindowRounds, ASpreadWindowGrowsNoFurtherThanItsRateLetsLeave) {
   }
 }
 
-// Half a round's worth is all that a drain costs it, and a path that is longer is known two rounds after it was.
+// A drain costs it only half a round's worth, and a longer path is recognized two rounds after it.
 TEST(DelayWindowRounds, ASpreadWindowDrainsByHalfARoundAndBeginsAgainWithItsRate) {
   DelayWindow window;
   SpreadRounds rounds{window};
@@ -182,8 +182,8 @@ TEST(DelayWindowRounds, ASpreadWindowDrainsByHalfARoundAndBeginsAgainWithItsRate
   EXPECT_GT(window.bytes(), before + before / 4);
 }
 
-// A window that is spread makes no queue by itself: the first that is heard of is the path's, and the start is over
-// with the round that ends with it.
+// A window that is spread makes no queue by itself: the first detected queue is the path's, and slow start ends with
+// the round in which it drains.
 TEST(DelayWindowRounds, ASpreadWindowLeavesItsStartWithTheRoundThatEndsWithAQueue) {
   for (const bool spread : {false, true}) {
     DelayWindow window;

@@ -15,21 +15,22 @@ namespace brdma::congestion {
 namespace {
 
 constexpr std::uint64_t kPacket = 4156;
-constexpr std::uint64_t kPacketsPerAckMax = 16, kAcksPerWindow = 4;  // as the requester asks for them
+constexpr std::uint64_t kPacketsPerAckMax = 16, kAcksPerWindow = 4;  // as the requester requests them
 
 struct Path {
   Bandwidth rate;
   std::uint64_t queue_bytes = 256 * 1024;
   Duration round_trip = 100_us;  // without queueing
   std::uint32_t loss_ppm = 0;
-  // Once every `stall_every`, the receiver is not scheduled for `stall`: what arrives meanwhile is answered at its end.
+  // Once every `stall_every`, the receiver is not scheduled for `stall`: packets of that time are acknowledged at its
+  // end.
   Duration stall_every{}, stall{};
-  bool waits_known = false;  // answers say how long they lay in the receiver's host
+  bool waits_known = false;  // acknowledgements carry the time they lay in the receiver's host
 };
 
 struct Result {
   double utilisation = 0;  // delivered, as a share of the rate
-  double dropped = 0;      // by the queue, as a share of what was sent
+  double dropped = 0;      // by the queue, as a share of the sent packets
   std::vector<std::uint64_t> delivered;
 };
 
@@ -38,7 +39,7 @@ void expect_alike(const Result& result) {
   EXPECT_LT(*most, *least * 2);
 }
 
-// Sends as much as each flow's window lets it; a lost packet leaves its flow's flight when its answer would have come.
+// Sends as much as each flow's window allows; a lost packet leaves its flow's flight when its acknowledgement was due.
 class Bottleneck {
  public:
   Bottleneck(const Path& path, std::size_t flows) : path_(path), flows_(flows), random_(1) {}
@@ -108,8 +109,8 @@ class Bottleneck {
     } else {
       free_at_ = free_at_ + path_.rate.time_for(kPacket);
     }
-    const Instant answer = free_at_ + path_.round_trip, heard = stalled(answer + wait_);
-    answers_.push({heard, order_++, flow, now_, lost, path_.waits_known ? heard - answer : Duration{}});
+    const Instant answer = free_at_ + path_.round_trip, received = stalled(answer + wait_);
+    answers_.push({received, order_++, flow, now_, lost, path_.waits_known ? received - answer : Duration{}});
   }
   [[nodiscard]] Instant stalled(Instant at) const {
     if (path_.stall_every == Duration{}) return at;
@@ -151,7 +152,7 @@ TEST(DelayWindow, FillsTheLinkAndNotItsQueue) {
     std::uint64_t gbit;
     Duration round_trip;
   };
-  // Up to twice the queue on the path. Beyond that an unpaced window's bursts are what overflows, not its size.
+  // Up to twice the queue on the path. Beyond that an unpaced window's bursts overflow it, not its size.
   const Case cases[] = {{1, 20_us},  {1, 100_us}, {1, 1_ms},   {1, 4_ms},    {2, 100_us},  {2, 1_ms},   {5, 20_us},
                         {5, 100_us}, {5, 400_us}, {10, 20_us}, {10, 100_us}, {10, 200_us}, {10, 400_us}};
   for (const auto& [rate, round_trip] : cases) {
@@ -169,7 +170,7 @@ TEST(DelayWindow, StartsWithinAFewRoundTrips) {
   EXPECT_GT(link.run(2_ms).utilisation, 0.5);
 }
 
-// Doubling goes on until a queue forms, and not until it overflows.
+// Doubling continues until a queue forms, and not until it overflows.
 TEST(DelayWindow, StartsWithoutOverflowingTheQueue) {
   for (const std::uint64_t rate : {1, 2, 5, 10}) {
     SCOPED_TRACE(std::to_string(rate) + " Gbit/s");
@@ -196,11 +197,11 @@ TEST(DelayWindow, FlowsShareABottleneckEvenly) {
 TEST(DelayWindow, RandomLossDoesNotShrinkIt) {
   Bottleneck link{{.rate = gbit(10), .loss_ppm = 50'000}, 1};
   link.run(20_ms);
-  EXPECT_GT(link.run(100_ms).utilisation, 0.92);  // 0.95 is all there is
+  EXPECT_GT(link.run(100_ms).utilisation, 0.92);  // 0.95 is the maximum
 }
 
 TEST(DelayWindow, ADescheduledPeerCostsLittleMoreThanTheTimeItIsAway) {
-  // 4 ms away in every 40: 0.9 is all there is, and every packet of that time shows an RTT of up to 4 ms.
+  // 4 ms away in every 40: 0.9 is the maximum, and every packet of that time shows an RTT of up to 4 ms.
   Bottleneck link{{.rate = gbit(10), .stall_every = 40_ms, .stall = 4_ms}, 1};
   link.run(80_ms);
   EXPECT_GT(link.run(400_ms).utilisation, 0.85);
@@ -225,7 +226,7 @@ TEST(DelayWindow, LearnsThatThePathHasBecomeLonger) {
   EXPECT_GT(link.run(200_ms).utilisation, 0.95);
 }
 
-// No switch reports what is dropped: it shows as loss at the longest RTTs.
+// No switch reports the drops: they show as loss at the longest RTTs.
 TEST(DelayWindow, AShortQueueIsNotKeptFull) {
   for (const auto& [round_trip, queue_bytes] :
        {std::pair{100_us, 64u * 1024}, {100_us, 128u * 1024}, {1_ms, 128u * 1024}}) {
@@ -241,7 +242,7 @@ TEST(DelayWindow, AShortQueueIsNotKeptFull) {
   }
 }
 
-// What is lost by chance is not taken for a queue's, whether that has room or not.
+// Random loss is not taken for a queue's, whether that has room or not.
 TEST(DelayWindow, ChanceBesideAQueueThatStandsDoesNotShrinkIt) {
   for (const std::uint32_t loss : {1'000u, 10'000u, 50'000u}) {
     SCOPED_TRACE(loss);
@@ -251,7 +252,7 @@ TEST(DelayWindow, ChanceBesideAQueueThatStandsDoesNotShrinkIt) {
   }
 }
 
-// A change of route that nobody tells of: known by the next drain, not after a second or two.
+// A change of route without notification: recognized by the next drain, not after a second or two.
 TEST(DelayWindow, GivesUpABaseThatNoLongerHolds) {
   const Duration drain = BaseRoundTripConfig{}.drain_period;
   for (const auto& [rate, before, after] : {std::tuple{1, 2_ms, 3_ms}, {5, 100_us, 400_us}, {1, 4_ms, 6_ms}}) {
@@ -266,7 +267,7 @@ TEST(DelayWindow, GivesUpABaseThatNoLongerHolds) {
   }
 }
 
-// A queue that is its own it knows by sending less.
+// It recognizes a queue of its own by sending less.
 TEST(DelayWindow, ASlowerPathIsNoLongerOne) {
   Bottleneck link{{.rate = gbit(1), .round_trip = 2_ms}, 1};
   link.run(100_ms);
@@ -275,7 +276,7 @@ TEST(DelayWindow, ASlowerPathIsNoLongerOne) {
   EXPECT_LT(link.window(0).base_rtt(), 2'400_us);
 }
 
-// Where a queue drops most of what is under way, half of that fills it as well: the round trip stays as it is.
+// If a queue drops most of the packets in flight, half of them fill it as well: the round trip does not change.
 TEST(DelayWindow, AQueueThatIsFullIsNoLongerPath) {
   Bottleneck link{{.rate = gbit(1), .queue_bytes = 312 * 1024, .round_trip = 20_ms}, 1};
   link.run(100_ms);
@@ -288,7 +289,7 @@ TEST(DelayWindow, AQueueThatIsFullIsNoLongerPath) {
   EXPECT_LT(link.run(1_s).dropped, 0.01);
 }
 
-// Longer paths are taken from here on, and whoever knows that says so: no queue is seen in it.
+// Longer paths are used from here on, and the caller reports it: no queue is seen in it.
 TEST(DelayWindow, AShiftedBaseIsNoQueueing) {
   Bottleneck link{{.rate = gbit(10)}, 1};
   (void)link.run(100_ms);
@@ -312,8 +313,8 @@ TEST(DelayWindow, GrowsOnlyWhenItIsInUse) {
   EXPECT_GT(window.bytes(), before);
 }
 
-// What arrives lies there for 300 us, because its program shares a core. Who takes that for a queue sends less and
-// less.
+// Packets lie in the receiver's host for 300 us, because its program shares a core. A sender that takes that for a
+// queue sends less and less.
 TEST(DelayWindow, WhatWaitsInAHostIsNoQueue) {
   Path path;
   path.rate = Bandwidth::from_bps(10'000'000'000);
@@ -339,7 +340,7 @@ TEST(DelayWindow, ATimeoutHalvesDownToTheMinimum) {
   EXPECT_EQ(window.bytes(), DelayWindowConfig{}.min_bytes);
 }
 
-// What the path is known to carry goes on leaving for a while.
+// Sending continues for a while at the known capacity of the path.
 TEST(DelayWindow, ASilenceIsBridgedAtTheDeliveredRateWithinBounds) {
   DelayWindow window;
   Instant now = Instant::from_ns(1'000'000);
@@ -364,7 +365,7 @@ TEST(DelayWindow, TheQueueCoversTheSilencesOfLateWithinBounds) {
   };
   run(100_ms);
   EXPECT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing);
-  now = now + 400_us;  // and all that was acknowledged meanwhile comes at once
+  now = now + 400_us;  // all acknowledgements of that time come at once
   window.on_acknowledgement(50'000, 400_us, true, now);
   EXPECT_GE(window.queueing(), 400_us);
   now = now + 8_ms;
@@ -375,7 +376,7 @@ TEST(DelayWindow, TheQueueCoversTheSilencesOfLateWithinBounds) {
   EXPECT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing) << "forgotten";
 }
 
-TEST(DelayWindow, KeepsToAPartOfTheQueueThatASwitchTellsOf) {
+TEST(DelayWindow, KeepsToAPartOfAReportedQueue) {
   DelayWindow window;
   Instant now = Instant::from_ns(1'000'000);
   const auto run = [&](Duration how_long) {
@@ -394,8 +395,8 @@ TEST(DelayWindow, KeepsToAPartOfTheQueueThatASwitchTellsOf) {
   EXPECT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing) << "forgotten";
 }
 
-// Of many flows a queue may have room for one packet of each.
-TEST(DelayWindow, DropsThatASwitchTellsOfLeaveOnePacketAtLeast) {
+// With many flows a queue may have room for one packet of each.
+TEST(DelayWindow, ReportedDropsLeaveAtLeastOnePacket) {
   DelayWindow window;
   Instant now = Instant::from_ns(1'000'000);
   for (int round = 0; round < 64; ++round) {

@@ -1,4 +1,4 @@
-// Destinations that are given less, and get it back. tests spec 3: flow control
+// Destinations with a reduced rate, and its recovery. tests spec 3: flow control
 #include <gtest/gtest.h>
 
 #include "congestion/managed_list.h"
@@ -21,7 +21,7 @@ TEST(ManagedList, LowersRateAndWeightOncePerVisit) {
   EXPECT_EQ(it->weight_percent, 40u);
   EXPECT_EQ(list.next_visit(), kStart + 100_ms);
   EXPECT_EQ(list.lower(kPeer, mbps(1000), kPacing, config, kStart + 99_ms), it);
-  EXPECT_EQ(it->pacer.rate(), mbps(500)) << "one congestion tells itself several times";
+  EXPECT_EQ(it->pacer.rate(), mbps(500)) << "several reports of one congestion";
   list.lower(kPeer, mbps(1000), kPacing, config, kStart + 100_ms);
   EXPECT_EQ(it->pacer.rate(), mbps(250));
   EXPECT_EQ(it->weight_percent, 16u);
@@ -82,7 +82,7 @@ TEST(ManagedList, AVisitWhereAcknowledgementsAreLateLeavesNoMoreThanArrives) {
   EXPECT_EQ(it.pacer.rate(), mbps(20)) << "nobody gets less";
 }
 
-// A queue that stands for longer than a round trip is remembered: then it looks like the path.
+// A queue that stands for longer than a round trip is remembered: later it looks like the path.
 TEST(ManagedList, AQueueThatStandsIsNoShortestWait) {
   const WanConfig config{.visit_interval = 100_ms, .managed_rate_percent = 50};
   ManagedList list;
@@ -91,7 +91,7 @@ TEST(ManagedList, AQueueThatStandsIsNoShortestWait) {
             ManagedList::Visit::kKept);
   EXPECT_EQ(ManagedList::visit(it, {.wait = 40_ms, .shortest = 40_ms}, config, kStart + 200_ms),
             ManagedList::Visit::kKept);
-  // Unless it lasts: then the way has become longer.
+  // Unless it lasts: then the path has become longer.
   const Instant late = kStart + 100_ms + ManagedList::kShortestKept;
   EXPECT_EQ(ManagedList::visit(it, {.wait = 40_ms, .shortest = 40_ms}, config, late), ManagedList::Visit::kRaised);
 }

@@ -1,4 +1,5 @@
-// Losses by chance and losses of a full queue, from what acknowledgements have waited. tests congestion/queue_loss.h
+// Random losses and losses of a full queue, distinguished by the waiting times of acknowledgements. tests
+// congestion/queue_loss.h
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -18,8 +19,8 @@ class Traffic {
   }
   bool lose() { return judge.lost(kPacket, kPacket, kLeast, window, now = now + 3_us); }
 
-  // Over a queue that grows and empties again, 0 to `longest`. `is_lost`: of each packet, by the queue that it met. How
-  // many losses it took until a queue was found to be full; 0: never.
+  // Over a queue that grows and empties again, 0 to `longest`. `is_lost`: of each packet, by the queue that it met.
+  // Returns the number of losses until a queue was found to be full; 0: never.
   template <class Lost>
   int losses_until_full(int packets, Duration longest, Lost is_lost) {
     int losses = 0;
@@ -51,7 +52,7 @@ TEST(QueueLoss, WhatIsLostWhereTheQueueIsLongestWasDroppedByIt) {
   EXPECT_LE(losses, 10) << "but the first few, which prove nothing";
 }
 
-// Found to be chance by the answer, it is not asked again for a while; where much is lost, twice a period at most.
+// After a test has shown random loss, the next one waits for a while; with much loss, twice a period at most.
 TEST(QueueLoss, ChanceLosesAtAllQueues) {
   for (const std::uint32_t ppm : {1'000u, 10'000u, 50'000u, 200'000u}) {
     SCOPED_TRACE(ppm);
@@ -73,7 +74,7 @@ TEST(QueueLoss, ChanceLosesAtAllQueues) {
   }
 }
 
-// A queue that is always full shows nothing else; what was delivered before it was is kept in mind.
+// A queue that is always full shows nothing else; the earlier delivered rate is remembered.
 TEST(QueueLoss, AQueueThatStaysFullIsKnownFromTheTimeBefore) {
   Traffic path;
   path.deliver(500, 0_us);
@@ -86,7 +87,7 @@ TEST(QueueLoss, AQueueThatStaysFullIsKnownFromTheTimeBefore) {
   EXPECT_LE(losses, 20);
 }
 
-TEST(QueueLoss, WhatLeftBeforeTheAnswerIsOfTheSameQueue) {
+TEST(QueueLoss, PacketsSentBeforeTheReactionAreOfTheSameQueue) {
   Traffic path;
   EXPECT_GT(path.losses_until_full(20'000, 50_us, [](Duration queueing) { return queueing > 48_us; }), 0);
   path.window = WindowAtSend::kBeforeCut;
@@ -118,7 +119,7 @@ TEST(QueueLoss, ASmallerWindowThatLosesNoLess) {
   }
 }
 
-TEST(QueueLoss, NothingIsSaidOfAPathThatNothingIsKnownOf) {
+TEST(QueueLoss, NothingIsReportedOfAnUnknownPath) {
   Traffic path;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(path.lose());
 }

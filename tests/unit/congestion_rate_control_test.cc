@@ -1,4 +1,4 @@
-// Which control decides the rate, and what drops that a switch tells make of it.
+// The control that decides the rate, and the effect of drops that a switch reports.
 #include <gtest/gtest.h>
 
 #include "congestion/rate_control.h"
@@ -15,7 +15,7 @@ CongestionConfig with(CongestionControl control) {
   return config;
 }
 
-TEST(RateControl, TimelyHearsRoundTripsOnly) {
+TEST(RateControl, TimelyReactsToRttSamplesOnly) {
   RateControl control(with(CongestionControl::kTimely));
   EXPECT_EQ(control.rate().bps(), 10'000'000'000u);
   EXPECT_FALSE(control.on_cnp(at(1_ms)));
@@ -38,19 +38,19 @@ TEST(RateControl, TimelyMeasuresThePath) {
   EXPECT_LT(published.rate().bps(), 6'000'000'000u);
 }
 
-TEST(RateControl, DcqcnHearsNotificationsOnly) {
+TEST(RateControl, DcqcnReactsToNotificationsOnly) {
   RateControl control(with(CongestionControl::kDcqcn));
   control.on_round_trip(10_ms, 20_us, at(1_ms));
   EXPECT_EQ(control.rate().bps(), 10'000'000'000u);
   EXPECT_TRUE(control.on_cnp(at(1_ms)));
   EXPECT_EQ(control.rate().bps(), 5'000'000'000u);
   EXPECT_TRUE(control.paces_responses());
-  // Fast recovery by the timer: it shows when the next bytes are asked for.
+  // Fast recovery by the timer: it shows at the next request for bytes.
   EXPECT_GT(control.allowance(at(1_ms + 60_us)), 0u);
   EXPECT_EQ(control.rate().bps(), 7'500'000'000u);
 }
 
-// The lower of the two; who has to come down comes down from there, so that no signal is without effect.
+// The lower of the two; a reduction starts from there, so that no signal is without effect.
 TEST(RateControl, BothSignals) {
   RateControl control(with(CongestionControl::kBoth));
   EXPECT_EQ(control.rate().bps(), 10'000'000'000u);
@@ -64,8 +64,8 @@ TEST(RateControl, BothSignals) {
   EXPECT_NEAR(static_cast<double>(control.rate().bps()), 3e9, 1e6);
 }
 
-// 125 KB of what was sent in a round trip of 1 ms found no room: 1 Gbit/s too much.
-TEST(RateControl, DropsSayWhatThePathCarries) {
+// 125 KB of the bytes sent in a round trip of 1 ms were dropped: 1 Gbit/s too much.
+TEST(RateControl, DropsRevealThePathsCapacity) {
   for (const CongestionControl which :
        {CongestionControl::kTimely, CongestionControl::kDcqcn, CongestionControl::kBoth}) {
     RateControl control(with(which));
@@ -95,7 +95,7 @@ TEST(RateControl, FirstAndHighestRateAreThePorts) {
   RateControl timely(config);
   for (int i = 1; i <= 10; ++i) timely.on_round_trip(25_us, 20_us, at(1_ms * i));
   EXPECT_EQ(timely.rate().bps(), 1'000'000'000u);
-  config.rate_first_mbps = 200;  // what is set comes before the port's
+  config.rate_first_mbps = 200;  // the setting precedes the port's rate
   config.rate_max_mbps = 205;
   RateControl chosen(config);
   EXPECT_EQ(chosen.rate().bps(), 200'000'000u);

@@ -32,7 +32,7 @@ TEST(Timely, ShrinksByTheGradientBetweenThem) {
   timely.on_rtt(110_us);  // 0.875 * 10 us / 20 us
   EXPECT_NEAR(static_cast<double>(timely.gradient()) / kOne, 0.4375, 0.001);
   EXPECT_NEAR(of(timely), 5010 * (1 - 0.8 * 0.4375), 2);
-  timely.on_rtt(110_us);  // what is left of it: an eighth
+  timely.on_rtt(110_us);  // an eighth of it is left
   EXPECT_NEAR(static_cast<double>(timely.gradient()) / kOne, 0.4375 / 8, 0.001);
 }
 
@@ -50,7 +50,7 @@ TEST(Timely, GrowsFasterWhenTheGradientHasNotRisenForFiveSamples) {
   for (int i = 0; i < 20 && timely.gradient() > 0; ++i) timely.on_rtt(119_us);
   const Bandwidth before = timely.rate();
   timely.on_rtt(119_us);
-  EXPECT_EQ(timely.rate().bps() - before.bps(), 10'000'000u) << "the count began anew";
+  EXPECT_EQ(timely.rate().bps() - before.bps(), 10'000'000u) << "the count restarted";
 }
 
 TEST(Timely, StaysWithinItsBounds) {

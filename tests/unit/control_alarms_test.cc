@@ -36,7 +36,7 @@ TEST_F(Alarms, RetransmissionsOfAnIntervalRaiseAboveAndClearWellBelow) {
   EXPECT_EQ(raised[0].value, 11u);
   EXPECT_EQ(raised[0].threshold, 10u);
   send(1000, 120);
-  EXPECT_TRUE(look().empty());  // still: told once
+  EXPECT_TRUE(look().empty());  // still: reported once
   send(1000, 80);
   EXPECT_TRUE(look().empty());  // between: no flapping
   EXPECT_TRUE(book.raised(Alarm::kRetransmissions));

@@ -1,4 +1,4 @@
-// Settings: layers, origins, ranges, and what is said of bad ones.
+// Settings: layers, origins, ranges, and messages about bad ones.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -119,7 +119,7 @@ TEST_F(ConfigTest, ABadValueLeavesTheLayerBelowAndSaysWhatIsAllowed) {
     variables["BRDMA_WINDOW"] = good;
     EXPECT_TRUE(load().errors.empty()) << good;
   }
-  variables["BRDMA_WINDOW"] = "";  // as good as unset
+  variables["BRDMA_WINDOW"] = "";  // equal to unset
   EXPECT_TRUE(load().errors.empty());
 }
 
@@ -149,7 +149,7 @@ TEST_F(ConfigTest, BadFilesAreNamedWithTheirLine) {
   EXPECT_NE(error().find("an absolute path"), std::string::npos);
 }
 
-// tests spec 1: telling reordering from loss - a limit of zero means: every gap is a loss.
+// tests spec 1: telling reordering from loss - a limit of zero: every gap is a loss.
 TEST_F(ConfigTest, ZeroIsAValue) {
   variables["BRDMA_DEPTH_MAX"] = "0";
   variables["BRDMA_AGE_MAX_US"] = "0";
@@ -197,7 +197,7 @@ std::string cell(std::string text) {
   return text;
 }
 
-// The document has one row a setting: | `key` | `VARIABLE` | default | allowed | meaning |
+// The document has one row for each setting: | `key` | `VARIABLE` | default | allowed | meaning |
 TEST(Definitions, AreAllDocumentedWithDefaultAndRange) {
   std::ifstream file(BRDMA_CONFIGURATION_DOCUMENT);
   const std::string document{std::istreambuf_iterator<char>(file), {}};

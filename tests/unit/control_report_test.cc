@@ -1,4 +1,4 @@
-// control/report.h: how queue pairs, gaps and duplicates are shown, key by key. tests spec 1: management
+// control/report.h: queue pairs, gaps and duplicates as JSON, key by key. tests spec 1: management
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

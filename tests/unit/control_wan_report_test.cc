@@ -1,4 +1,4 @@
-// What processes tell brdmad of links, as JSON and back.
+// Reports of links from processes to brdmad, as JSON and back.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -37,7 +37,7 @@ TEST(WanReport, ComesBackAsItWas) {
   EXPECT_EQ(link_report_json(*parsed), link_report_json(report()));
 }
 
-// A process may be of another version, or not mean well.
+// A process may be of another version, or hostile.
 TEST(WanReport, WhatIsNotWholeIsNone) {
   const Json whole = link_report_json(report());
   for (const auto& [key, value] : whole.items()) {

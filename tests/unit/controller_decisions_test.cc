@@ -1,5 +1,5 @@
-// The controller's decisions: spec 3's flow control, the order of installation, damping, and what becomes of it when a
-// switch or the controller itself goes away and returns.
+// The controller's decisions: spec 3's flow control, the order of installation, damping, and the failure and return of
+// a switch or of the controller itself.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ ctl::LinkReport calm() { return {true, kRate, kRate, 0, 0, 1000, 0}; }
 ctl::LinkReport congested() { return {true, kRate, kRate, kRate, 900, 1000, 0}; }
 ctl::LinkReport cut() { return {false, kRate, 0, 0, 0, 1000, 0}; }
 
-// Two sites and three ways: 10 ms by a, 11 ms by b, 30 ms by c. Ports are named after their other ends.
+// Two sites and three paths: 10 ms by a, 11 ms by b, 30 ms by c. Ports are named after their other ends.
 ctl::NetworkMap three_ways() {
   ctl::NetworkMap map;
   const auto link = [&](const char* a, const char* b, Duration delay) {
@@ -81,12 +81,12 @@ TEST_F(Decisions, ActiveFeedbackUpToTheThresholdMovesRoutes) {
 }
 
 // tests spec 3: flow control 2: above it, the sender gets a control packet
-TEST_F(Decisions, ActiveFeedbackAboveTheThresholdTellsTheSender) {
+TEST_F(Decisions, ActiveFeedbackAboveTheThresholdNotifiesTheSender) {
   ctl::Settings settings;
   settings.congested_links_max = 1;
   begin(settings);
   active("s1", "to-b", congested(), at(5000));
-  EXPECT_EQ(network_->lowered.size(), 1u);  // those who send that way are not helped by routes
+  EXPECT_EQ(network_->lowered.size(), 1u);  // routes do not help senders on that path
   network_->lowered.clear();
   active("s1", "to-a", congested(), at(6000));
   EXPECT_EQ(way(), "to-a");
@@ -104,7 +104,7 @@ TEST_F(Decisions, ActiveFeedbackAboveTheThresholdTellsTheSender) {
   EXPECT_EQ(way(), "to-c");
 }
 
-// tests spec 3: flow control 1: passive feedback that a sender hands on changes routes
+// tests spec 3: flow control 1: passive feedback that a sender forwards changes routes
 TEST_F(Decisions, PassiveFeedbackMovesTheRoutesOfItsDestination) {
   ctl::Settings settings;
   settings.congested_links_max = 0;
@@ -123,7 +123,7 @@ TEST_F(Decisions, PassiveFeedbackMovesTheRoutesOfItsDestination) {
   EXPECT_EQ(way(), "to-b");
 }
 
-TEST_F(Decisions, WhereThereIsNoBetterWayTheSenderIsToldBelowTheThresholdToo) {
+TEST_F(Decisions, WithoutABetterPathTheSenderIsNotifiedBelowTheThresholdToo) {
   active("s1", "to-a", congested(), at(5000));
   links("s1", "to-c", cut(), at(5001));
   active("s1", "to-b", congested(), at(9000));
@@ -162,7 +162,7 @@ TEST_F(Decisions, ImprovementsWaitForTheDwell) {
   EXPECT_TRUE(network_->lowered.empty());  // it was going to move
 }
 
-TEST_F(Decisions, ItGoesBackToAMuchShorterWayWhenThatIsCalm) {
+TEST_F(Decisions, ItReturnsToAMuchShorterPathWhenThatIsCalm) {
   active("s1", "to-a", congested(), at(5000));
   active("s1", "to-b", congested(), at(8000));
   EXPECT_EQ(way(), "to-c");
@@ -174,7 +174,7 @@ TEST_F(Decisions, ItGoesBackToAMuchShorterWayWhenThatIsCalm) {
 }
 
 TEST_F(Decisions, TheDestinationsSideIsChangedFirst) {
-  // s1 - x - y - s2 with a second way x - z - y. All that lead to x wait until the new way beyond it stands.
+  // s1 - x - y - s2 with a second path x - z - y. All routes to x wait until the new path beyond it stands.
   ctl::NetworkMap map;
   const auto link = [&](const char* a, const char* b, Duration delay) {
     EXPECT_TRUE(map.add_link({a, std::string("to-") + b}, {b, std::string("to-") + a}, {Bandwidth{}, delay}));
@@ -252,7 +252,7 @@ TEST_F(Decisions, ASwitchWithoutSessionKeepsItsRoutesAndIsTakenAsItIs) {
   EXPECT_EQ(network_->ways("a", site(2)), "to-s2");
   network_->connect("a", at(3000));
   network_->settle(at(3000));
-  EXPECT_EQ(network_->ways("a", site(2)), "to-s1");  // it has told what it has, and gets what is right
+  EXPECT_EQ(network_->ways("a", site(2)), "to-s1");  // it has reported its routes, and gets the right ones
 }
 
 TEST_F(Decisions, ASwitchThatDoesNotAcknowledgeIsCutOff) {
@@ -303,7 +303,7 @@ TEST_F(Decisions, ANewControllerBeginsWithWhatIsInstalled) {
 }
 
 TEST_F(Decisions, RoutesThatASwitchHasAreKnownBeforeTheirDestinationIs) {
-  // Nothing is configured: all comes from the switches. s1 has the longer way installed.
+  // Nothing is configured: all comes from the switches. s1 has the longer path installed.
   network_.reset();
   ctl::Controller controller{ctl::NetworkMap{}, ctl::Settings{}, at(0)};
   const std::vector<ctl::PortPeer> links_1{{"p", "s2", "p", {Bandwidth{}, 10_ms}, 0},

@@ -49,7 +49,7 @@ TEST(LinkHealth, ACongestedLinkIsOneUntilItHasBeenCalmForAWhile) {
   EXPECT_FALSE(health.congested());
 }
 
-// tests spec 3: link-state feedback 3: the hop's limits decide, which need not be ours
+// tests spec 3: link-state feedback 3: the hop's limits decide, which may differ from ours
 TEST(LinkHealth, ALinkThatItsSwitchTakesForCongestedIsCongested) {
   const LinkLimits limits;
   LinkHealth health;

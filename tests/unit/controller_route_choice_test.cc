@@ -1,5 +1,5 @@
-// Routes towards a prefix: the cheapest, those that cost the same, around what is congested or down, and over switches
-// that go on as they were told last.
+// Routes towards a prefix: the cheapest, those of equal cost, around congested or broken links, and over switches that
+// keep their last routes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -73,8 +73,8 @@ TEST(RouteChoice, AroundCongestedLinksWhateverItCosts) {
   EXPECT_FALSE(none.distance[0]);
 }
 
-TEST(RouteChoice, EqualWaysNeverLeadBack) {
-  // s1 and s2 are 100 us apart, each 10 ms from the destination: the way over the other is within 5 %, but not nearer.
+TEST(RouteChoice, EqualCostPathsNeverLeadBack) {
+  // s1 and s2 are 100 us apart, each 10 ms from the destination: the path over the other is within 5 %, but not nearer.
   Net net;
   net.link("s1", "s2", 100_us);
   net.link("s1", "d", 10_ms);
@@ -89,10 +89,10 @@ TEST(RouteChoice, AFixedSwitchIsTakenAsItIs) {
   const LinkIndex s1_s2 = net.link("s1", "s2", 1_ms), s2_d = net.link("s2", "d", 1_ms);
   net.link("s1", "d", 10_ms);
   const NextLinks back{NetworkMap::reverse(s1_s2)};
-  net.fix("s2", &back);  // it sends to s1: no way for s1
+  net.fix("s2", &back);  // it sends to s1: no path for s1
   EXPECT_EQ(net.ways(net.towards("d"), "s1"), "to-d");
   EXPECT_EQ(net.ways(net.towards("d"), "s2"), "to-s1");
-  const NextLinks either{NetworkMap::reverse(s1_s2), s2_d};  // may come back: no way either
+  const NextLinks either{NetworkMap::reverse(s1_s2), s2_d};  // may come back: no path either
   net.fix("s2", &either);
   EXPECT_EQ(net.ways(net.towards("d"), "s1"), "to-d");
   const NextLinks on{s2_d};

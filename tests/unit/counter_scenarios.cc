@@ -1,5 +1,5 @@
-// One scenario a function. Path MTU 1024, 5 us each way, first PSNs 1000 and 5000; what CAPS has agreed on is not
-// counted.
+// One scenario a function. Path MTU 1024, 5 us each way, first PSNs 1000 and 5000; the packets of the CAPS agreement
+// are not counted.
 #include "counter_scenarios.h"
 
 #include "qp/state/environment.h"
@@ -16,7 +16,7 @@ std::string after(TwoEngines& pair, const Counted& counted) {
   return counted.text();
 }
 
-// Options with only what a scenario is about set.
+// Options with only the scenario's own set.
 PairOptions with(const RecoveryConfig& recovery) {
   PairOptions made;
   made.recovery = recovery;
@@ -93,7 +93,7 @@ std::string lost() {
   return after(pair, counted);
 }
 
-// A packet is lost, and the sender sends it again before its gap is promoted: no reordering either.
+// A packet is lost, and the sender retransmits it before its gap is promoted: no reordering either.
 std::string recovered_while_it_waits() {
   TwoEngines pair{with(patient())};
   pair.drop = [](const Sent& sent) { return sent.data() && sent.psn() == 1003 && sent.copy == 1; };
@@ -120,7 +120,7 @@ std::string nothing_arrives() {
   return after(pair, counted);
 }
 
-// A READ response is lost and asked for again.
+// A READ response is lost and requested again.
 std::string response_lost() {
   TwoEngines pair;
   pair.drop = [](const Sent& sent) { return sent.from == 1 && sent.psn() == 1003 && sent.copy == 1; };
@@ -138,7 +138,7 @@ std::string response_reordered() {
   return after(pair, counted);
 }
 
-// Every second packet is missing, and a bit stands for two: more runs are incomplete than may be.
+// Every second packet is missing, and a bit stands for two: more runs are incomplete than allowed.
 std::string too_many_runs_incomplete() {
   RecoveryConfig recovery = patient();
   recovery.granularity = 2;
@@ -164,7 +164,7 @@ PairOptions two_paths() {
 }
 bool by_second_path(const Sent& sent) { return sent.from == 0 && sent.source_port % 2 == 1; }
 
-// What takes the second of two paths comes 100 us later.
+// Packets on the second of two paths come 100 us later.
 std::string path_is_longer() {
   TwoEngines pair{two_paths()};
   pair.extra_delay = [](const Sent& sent) { return by_second_path(sent) ? 100_us : Duration{}; };
@@ -173,7 +173,7 @@ std::string path_is_longer() {
   return after(pair, counted);
 }
 
-// A packet is lost on a path that goes on.
+// A packet is lost on a path that still works.
 std::string lost_on_a_path() {
   TwoEngines pair{two_paths()};
   pair.drop = [](const Sent& sent) { return sent.data() && sent.psn() == 1003 && sent.copy == 1; };
@@ -182,7 +182,7 @@ std::string lost_on_a_path() {
   return after(pair, counted);
 }
 
-// All that the second of two paths takes is lost for 10 ms: it is set aside, copies try it, and it is taken back.
+// All packets of the second of two paths are lost for 10 ms: it is set aside, copies try it, and it is taken back.
 std::string path_is_silent() {
   TwoEngines pair{two_paths()};
   const Instant end = pair.now + 10_ms;
@@ -230,7 +230,7 @@ std::string completions_overwritten() {
   return after(pair, counted);
 }
 
-// --- what is refused, or not told ---
+// --- refused, or not reported ---
 
 // A SEND that is longer than its receive.
 std::string receive_too_short() {
@@ -241,7 +241,7 @@ std::string receive_too_short() {
   return after(pair, counted);
 }
 
-// One WRITE more than events are kept of, into a region that is watched and never asked about.
+// One WRITE more than events are kept, into a region that is watched and never polled.
 std::string write_events_lost() {
   TwoEngines pair;
   int user = 0;
@@ -307,7 +307,7 @@ std::string inquiry_too_soon() {
   return counted.text();
 }
 
-// One report more than wait for a controller that never asks.
+// One report more than are kept for a controller that never reads.
 std::string reports_lost() {
   Inquirer hand{1_ms};
   const Counted counted{hand.pair};
@@ -321,7 +321,7 @@ std::string reports_lost() {
   return counted.text();
 }
 
-// A managed destination has half of what was delivered there. Three visits give some back, one more all of it.
+// A managed destination has half of the rate delivered there. Three visits restore some, one more all of it.
 std::string managed_and_raised() {
   TwoEngines pair;
   for (std::uint64_t i = 0; i < 200; ++i) {
@@ -334,7 +334,7 @@ std::string managed_and_raised() {
   return after(pair, counted);
 }
 
-// A queue pair to each of as many destinations as are managed, and one more.
+// A queue pair to each of as many destinations as may be managed, and one more.
 std::string too_many_managed() {
   TwoEngines pair{unconnected()};
   auto& side = pair.side[0];

@@ -1,6 +1,6 @@
-// tests/unit/counter_scenarios.h - small worlds in virtual time, and all that each of them makes two engines count:
-// every counter and drop reason that moves, by its exact value, so that one which moves where it should not fails the
-// test too.
+// tests/unit/counter_scenarios.h - small worlds in virtual time, with everything that each of them makes two engines
+// count: every counter and drop reason that moves, by its exact value. So a counter that moves where it should not
+// fails the test too.
 #pragma once
 
 #include <array>
@@ -12,7 +12,9 @@
 
 namespace brdma::test {
 
-// What both sides have counted since this was made: "0: sent_pkts=4 ...\n1: ...\n", in the order of the list.
+// Counts of both sides since this was made: "0: sent_pkts=4 ...
+// 1: ...
+// ", in the order of the list.
 class Counted {
  public:
   explicit Counted(const TwoEngines& pair) : pair_(pair), before_{pair.side[0].statistics, pair.side[1].statistics} {}

@@ -1,5 +1,5 @@
-// tests/unit/counter_tests.h - counters that tests of other files move: which test, below tests/. counters_test.cc
-// looks whether it is there and expects a value of the counter.
+// tests/unit/counter_tests.h - counters that tests of other files move, with the test, below tests/. counters_test.cc
+// checks that the test exists and expects a value of the counter.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Every counter of the list moves in a scenario that says by how much: one of counter_scenarios.cc, where nothing else
-// moves, or a test of another file, which is looked for in that file (counter_tests.h).
+// Every counter of the list moves in a scenario that checks its value: one of counter_scenarios.cc, where nothing else
+// moves, or a test of another file, which is searched for in that file (counter_tests.h).
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(All, CounterScenarios,
 
 std::string name(Counter counter) { return std::string{kCounterNames[static_cast<std::size_t>(counter)]}; }
 
-// Those that a scenario's text gives a value.
+// Counters to which a scenario's text gives a value.
 std::set<std::string> in_scenarios() {
   std::set<std::string> found;
   for (const CounterScenario& scenario : counter_scenarios()) {
@@ -83,7 +83,7 @@ TEST(CounterTests, AndScenariosCoverTheList) {
   }
 }
 
-// A test elsewhere is listed only for what no scenario has.
+// A test elsewhere is listed only for counters without a scenario.
 TEST(CounterTests, AreListedForWhatNoScenarioHas) {
   const std::set<std::string> here = in_scenarios();
   for (const CounterTest& test : kCounterTests) EXPECT_FALSE(here.contains(counter_of(test.counter))) << test.counter;

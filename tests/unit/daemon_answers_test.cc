@@ -1,4 +1,4 @@
-// What a program says to the daemon: looked at byte by byte, kept while somebody waits, handed on as text.
+// A program's answers to the daemon: checked byte by byte, kept while a caller waits, forwarded as text.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -76,7 +76,7 @@ TEST(JsonScanner, RefusesWhatAReaderWouldStumbleOver) {
   EXPECT_FALSE(well_formed(R"({"a":)" + std::string(50'000, '[') + std::string(50'000, ']') + "}"));
 }
 
-// Whatever it takes, brdma's parser takes.
+// Everything it accepts, brdma's parser accepts.
 TEST(JsonScanner, TakesNothingThatTheParserRefuses) {
   const std::string begin = R"({"rows":[{"a":-1.5e3,"b":null,"c":"x\u0041\ud83d\ude00"},[true,false]],"id":12})";
   constexpr std::string_view kBytes = "{}[]:,\"\\0123456789+-.eEutrfalsn dD ";
@@ -145,7 +145,7 @@ TEST_F(Link, HandsOnWhatIsAnsweredHoweverItIsCut) {
   EXPECT_EQ(answers_, std::vector<std::string>{R"("rows":[{"lqpn":5}],"cut":false)"});
 }
 
-// A program that says whose it is would pass itself off as another.
+// A program could otherwise pass itself off as another.
 TEST_F(Link, TheLeasesMembersAreNotTheProgramsToSay) {
   for (const char* forged : {R"("pid":1,)", R"("comm":"sshd","uid":0,"rows":[],)", R"("slot":3, "lease_id":4,)"}) {
     answers_.clear();

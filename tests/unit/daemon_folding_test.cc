@@ -1,5 +1,5 @@
-// The counters of a lease that ended are in the totals once, wherever the worker that adds them is killed: it is run
-// instruction by instruction, and what lies in memory after each is what the next worker finds.
+// The counters of a lease that ended are added to the totals exactly once, wherever the worker that adds them is
+// killed: it runs instruction by instruction, and the next worker starts from the memory after each.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ class FoldingTest : public testing::Test {
   }
   void TearDown() override { ::munmap(state_, sizeof(SharedState)); }
 
-  // Another lease of the device ended before.
+  // An earlier lease of the device.
   void end_one_before() {
     io::put_text(state_->slots[3].device, "brdma_a");
     Statistics before;
@@ -38,7 +38,7 @@ class FoldingTest : public testing::Test {
     fold_ended(*state_, 3, before);
   }
 
-  // As the next worker does.
+  // Continues as the next worker does.
   void expect_once_after(const SharedState& left, std::uint64_t before) {
     const auto next = std::make_unique<SharedState>(left);
     finish_folding(*next);
@@ -50,7 +50,7 @@ class FoldingTest : public testing::Test {
     ASSERT_TRUE(next->slots[kSlot].folded);
   }
 
-  // A worker that folds, stopped after each instruction. How many there were; 0: it can't be traced here.
+  // A worker that folds, stopped after each instruction. Returns their number; 0: it cannot be traced here.
   int step_through(std::uint64_t before) {
     io::put_text(state_->slots[kSlot].device, "brdma_a");
     const pid_t worker = ::fork();

@@ -1,4 +1,4 @@
-// ICMP that anybody may send to brdmad: how much of it is listened to.
+// ICMP that anybody may send to brdmad: limits of the number of messages taken.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,7 +26,7 @@ std::vector<std::byte> source_quench() {
   return message;
 }
 
-// A flood from one source is listened to up to a rate, and leaves the others' room.
+// Messages of a flood from one source are taken up to a rate, and leave room for the others'.
 TEST(IcmpIntakeLimits, EachSourceByItself) {
   IcmpIntake intake{{[](std::uint32_t, const IcmpIntake::Messages&) { return IcmpIntake::Delivery::kDone; },
                      [] { return std::vector<std::uint32_t>{}; }}};

@@ -31,7 +31,7 @@ class AcceptedConnection : public testing::Test {
   LiveConnections live_;
 };
 
-TEST_F(AcceptedConnection, IsTakenLeaveOfOnce) {
+TEST_F(AcceptedConnection, IsDisconnectedOnce) {
   const auto farewells = live_.take(kPrefix);
   ASSERT_EQ(farewells.size(), 1u);
   EXPECT_EQ(farewells[0].endpoints, (cm::Endpoints{kHere, kThere}));
@@ -44,7 +44,7 @@ TEST_F(AcceptedConnection, OfAnotherProcessStays) {
   EXPECT_EQ(live_.size(), 1u);
 }
 
-// A program that disconnects and ends: its DREQ may have been lost, and only here somebody can say it again.
+// A program that disconnects and ends: its DREQ may have been lost, and only here it can be repeated.
 TEST_F(AcceptedConnection, LivesUntilItsDisconnectionIsAnswered) {
   sent(wire::CmDreq{.local_comm_id = kOurs, .remote_comm_id = kTheirs, .remote_qpn = 0, .private_data = {}});
   EXPECT_EQ(live_.size(), 1u);
@@ -63,7 +63,7 @@ TEST_F(AcceptedConnection, IsNotEndedBySomebodyElse) {
   live_.received({kHere, kStranger}, {1, dreq});
   live_.received({kHere, kStranger}, {1, wire::CmRej{.local_comm_id = kTheirs, .remote_comm_id = kOurs}});
   EXPECT_EQ(live_.size(), 1u);
-  // In the peer's name, by who does not know its id, or the transaction.
+  // Forged, without the peer's id, or without the transaction.
   received(wire::CmDreq{.local_comm_id = kTheirs + 1, .remote_comm_id = kOurs, .remote_qpn = 0, .private_data = {}});
   received(wire::CmDrep{.local_comm_id = kTheirs + 1, .remote_comm_id = kOurs, .private_data = {}});
   received(wire::CmRej{.local_comm_id = kTheirs + 1, .remote_comm_id = kOurs});
@@ -93,7 +93,7 @@ TEST_F(AskedConnection, CountsOnceItIsAnswered) {
   EXPECT_EQ(live_.take(kPrefix).size(), 1u);
 }
 
-// Replies that nobody asked for, of a host that invents them: no memory, and no DREQs to whom it names as their sender.
+// Unsolicited replies of a hostile host: no memory, and no DREQs to the hosts that it names as their senders.
 TEST_F(AskedConnection, InventedRepliesLeaveNothing) {
   answered_by(IpAddress::v4(10, 0, 0, 3));
   for (std::uint32_t id = 0; id < 70'000; ++id) answered_by(kThere, kOurs + 1 + id);
@@ -114,7 +114,7 @@ TEST_F(AcceptedConnection, AFloodOfRequestsIsForgottenFromItsBeginning) {
   EXPECT_EQ(live_.take(kPrefix).size(), 2u);
 }
 
-// A table of a worker that died: whoever comes next has the same connections.
+// A table of a worker that died: the next one has the same connections.
 TEST(KeptConnections, AreThereForTheNextWorker) {
   const auto table = std::make_unique<ConnectionTable>();
   const auto connect = [](LiveConnections& live, std::uint32_t id) {

@@ -1,4 +1,4 @@
-// Lines for the system's log, and the vault that a service manager keeps: datagrams to a socket that somebody else has.
+// Lines for the system's log, and the vault that a service manager keeps: datagrams to another process's socket.
 #include <gtest/gtest.h>
 #include <spdlog/logger.h>
 #include <sys/socket.h>
@@ -60,7 +60,7 @@ TEST_F(DaemonLog, LinesHavePriorityAndProcess) {
   EXPECT_EQ(next_line(), "");
 }
 
-// journald is started again, or stuck, or not there at all: the daemon goes on.
+// journald is restarted, or stuck, or not there at all: the daemon continues.
 TEST_F(DaemonLog, ItNeverWaitsAndFindsTheNextOne) {
   spdlog::logger logger{"test", std::make_shared<SystemLog>(path_)};
   for (int i = 0; i < 100'000; ++i) logger.info("nobody reads {}", i);

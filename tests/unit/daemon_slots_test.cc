@@ -1,4 +1,4 @@
-// Which slot a new lease gets, and what becomes of the statistics of an ended one.
+// The slot of a new lease, and the statistics of an ended one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +87,7 @@ TEST_F(Slots, AUserWhoComesOftenLocksNobodyOut) {
   EXPECT_EQ(bobs.size(), kAll - kRestingSlots);
 }
 
-// All at once: a user gets what one user may have, and then goes round his own; what is beyond is for others.
+// All at once: a user gets a user's quota, and then rotates through its own slots; further ones are for others.
 TEST_F(Slots, AUserAtHisQuotaLeavesTheOthersRoom) {
   const Quotas quotas = quotas_for(1000);
   const SlotLimits limits = quotas.slots();
@@ -108,7 +108,7 @@ TEST_F(Slots, AUserAtHisQuotaLeavesTheOthersRoom) {
   EXPECT_EQ(choose_slot(*state_, kAlice, limits), 9u) << "his own, though it has not rested";
 }
 
-// However many users there are: some slots are root's.
+// For any number of users: some slots are reserved for root.
 TEST_F(Slots, ManyUsersLeaveSomeForRoot) {
   const SlotLimits limits = quotas_for(1024).slots();
   for (std::uint32_t uid = 1; uid < kAll; ++uid) {
@@ -134,7 +134,7 @@ TEST_F(Slots, ASlotStaysWithItsUser) {
   EXPECT_EQ(choose_slot(*state_, kBob), last);
 }
 
-// Slots without a socket, for more numbers: the last ones, which leases leave alone; given back they rest.
+// Slots without a socket, for more numbers: the last ones, which leases do not take; given back they rest.
 TEST_F(Slots, ExtraOnesAreTheLast) {
   std::set<std::uint32_t> slots;
   for (std::uint32_t i = 0; i < kExtraSlotsMax; ++i) {
@@ -162,7 +162,7 @@ TEST_F(Slots, ExtraOnesAreTheLast) {
   EXPECT_EQ(choose_extra_slot(*state_, 7950), 8000u) << "the others have a socket";
 }
 
-// What the XDP programs are told: every further slot's lessee, and 0 for all that are nobody's or leased themselves.
+// The XDP programs' table: every further slot's lessee, and 0 for slots that are free or leased themselves.
 TEST_F(Slots, LesseesOfTheLastSlots) {
   const auto is_none = [](std::uint32_t lessee) { return lessee == 0; };
   EXPECT_TRUE(std::ranges::all_of(lessees(*state_), is_none));
@@ -170,7 +170,7 @@ TEST_F(Slots, LesseesOfTheLastSlots) {
   state_->slots[kLent].state = SlotState::kExtra;
   state_->slots[kLent].lessee = 5;
   state_->slots[kLeased].state = SlotState::kLeased;
-  state_->slots[kLeased].lessee = 6;  // of an earlier time
+  state_->slots[kLeased].lessee = 6;  // of an earlier lease
   EXPECT_EQ(lessees(*state_).back(), 5u);
   EXPECT_EQ(std::ranges::count_if(lessees(*state_), is_none), kExtraSlotsMax - 1);
   state_->slots[kLent].state = SlotState::kFree;

@@ -1,4 +1,4 @@
-// Which process brdmad takes for a stopped one: what mount tables and cgroup lines say, and how often it looks.
+// Detection of stopped processes in brdmad: contents of mount tables and cgroup lines, and how often it reads them.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

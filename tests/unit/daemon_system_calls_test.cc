@@ -1,4 +1,4 @@
-// What brdmad's processes may still ask the system for, once confined: what they need; else they are refused, or end.
+// System calls of brdmad's confined processes: needed ones are allowed; others are refused, or end the process.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kNotConfined = 120;
 
-// What a confined child exits with; -signal where it was killed.
+// The exit code of a confined child; -signal if it was killed.
 int confined(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,4 +1,4 @@
-// The vault: what is put in is found by whoever has its descriptor, whatever its writer was doing when it died.
+// The vault: its contents are found by any process with its descriptor, wherever its writer died.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -20,7 +20,7 @@ io::FileDescriptor some_file() { return io::FileDescriptor{::open("/dev/null", O
 
 io::FileDescriptor socket_of_port(std::uint16_t receive_timeout) {
   io::FileDescriptor fd{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
-  const timeval mark{receive_timeout, 0};  // by which it is known again
+  const timeval mark{receive_timeout, 0};  // a mark to recognize it
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &mark, sizeof mark);
   return fd;
 }
@@ -85,7 +85,7 @@ TEST_F(VaultTest, WhatIsPutInIsFoundAndStays) {
   }
 }
 
-// What keeps users apart outlives the daemon as its sockets do.
+// The programs that keep users apart outlive the daemon as its sockets do.
 TEST_F(VaultTest, TheGuardOfSocketsIsFoundBesideThem) {
   open_sockets(256);
   std::vector<io::FileDescriptor> guard;
@@ -101,7 +101,7 @@ TEST_F(VaultTest, TheGuardOfSocketsIsFoundBesideThem) {
   EXPECT_TRUE(Vault::look(vault_.fd()).value().guard.empty());
 }
 
-// Each user's table, also one that came later, or in place of one that went.
+// Each user's table, also one that came later, or replaced one.
 TEST_F(VaultTest, TablesAreFoundByTheirUser) {
   open_sockets(1);
   std::vector<VaultTable> tables;
@@ -118,7 +118,7 @@ TEST_F(VaultTest, TablesAreFoundByTheirUser) {
   EXPECT_TRUE(looked.value().leases.empty());
 }
 
-// Likewise what steers packets of an interface.
+// Likewise the steering of an interface.
 TEST_F(VaultTest, SteeringIsFoundByItsInterface) {
   open_sockets(1);
   const auto steering = [](std::uint16_t mark) {
@@ -189,7 +189,7 @@ std::vector<Raw> take_out(int fd) {
   }
 }
 
-// What a vault looks like whose writer died: of its messages those from `first` on, and `count` of them.
+// The vault of a writer that died: of its messages those from `first` on, and `count` of them.
 void put(int fd, const std::vector<Raw>& messages, std::size_t first, std::size_t count) {
   for (std::size_t i = first; i < first + count; ++i) {
     std::vector<int> descriptors;
@@ -231,7 +231,7 @@ TEST_F(VaultTest, AWriterMayDieAtAnyMessage) {
     EXPECT_EQ(found_in(taken, new_ones.size()), 2u) << taken;
 }
 
-// A worker is forked from the holder, which has not seen what the workers before it wrote.
+// A worker is forked from the holder, which has not seen the messages of earlier workers.
 TEST_F(VaultTest, AnotherWriterGoesOnWithTheNumbers) {
   open_sockets(2);
   const std::array before{lease(2, 1)};
@@ -266,7 +266,7 @@ TEST_F(VaultTest, WhatIsNoVaultIsRefused) {
   EXPECT_EQ(Vault::look(here.get()).reason().error, EPROTO);
 }
 
-// Nothing that lies in a vault outlives the last who has it.
+// Nothing in a vault outlives its last holder.
 TEST_F(VaultTest, ItEndsWithItsLastDescriptor) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);

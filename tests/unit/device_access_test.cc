@@ -1,5 +1,5 @@
-// What a peer may reach: the protection domain of the queue pair, and the access that queue pair and region allow, by
-// every way a request takes: bitmap mode and standard packets, in turn and early, short and long.
+// Access checks: the protection domain of the queue pair, and the access flags of queue pair and region, on every path
+// of a request: bitmap mode and standard packets, in order and early, short and long.
 #include <gmock/gmock.h>
 
 #include "support/two_engines.h"
@@ -20,13 +20,13 @@ class Access : public testing::TestWithParam<Case> {
     if (!GetParam().bitmap) options.mode[0] = options.mode[1] = RecoveryMode::kStandard;
     return options;
   }
-  // Side 0 asks for `key` of side 1, and is refused; nothing has changed there.
+  // Side 0 requests `key` of side 1, and is refused; nothing has changed there.
   void expect_refused(TwoEngines& pair, std::uint32_t key) {
     pair.fill(0, 1);
     const std::vector<std::byte> before = pair.side[1].memory;
     unsigned left = GetParam().early ? 1 : 0;
     pair.drop = [&left](const Sent& sent) { return sent.from == 0 && sent.data() && left > 0 && left-- > 0; };
-    if (GetParam().early) {  // lost once: what follows comes before its turn
+    if (GetParam().early) {  // lost once: later packets come early
       SendRequest allowed = pair.write(0, 0, 0, 1);
       ASSERT_TRUE(pair.post(0, allowed).ok());
       pair.round();
@@ -72,7 +72,7 @@ TEST_P(Access, ThatTheRegionDoesNotAllowIsRefused) {
   expect_refused(pair, register_at(pair, pair.side[1].pd, kAll & ~needed()));
 }
 
-// The queue pair's own flags; READs and atomics are an invalid request where it allows none.
+// The queue pair's own flags; READs and atomics are an invalid request if it allows none.
 TEST_P(Access, ThatTheQueuePairDoesNotAllowIsRefused) {
   TwoEngines pair{options()};
   QpAttributes attributes;

@@ -1,5 +1,5 @@
-// Deficit round robin over the queue pairs of an engine: equal bytes, whatever the sizes of their messages; and what
-// several of them send in one batch.
+// Deficit round robin over the queue pairs of an engine: equal bytes for any message sizes; and batches with packets of
+// several queue pairs.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace brdma::test {
 namespace {
 
-// Queue pairs towards a peer that gives no answer (standard mode: nobody is asked, and 2^20 packets may be under way),
+// Queue pairs towards a peer that sends no answer (standard mode: no negotiation, and 2^20 packets may be in flight),
 // each with more WRITEs of its size than it gets to send.
 class Fairness : public testing::Test {
  protected:
@@ -48,7 +48,7 @@ class Fairness : public testing::Test {
     QueuePair* const qp = engine_->create_qp(create).value();
     QpAttributes to;
     to.path_mtu = PathMtu::k4096;
-    to.destination_qpn = engine_->qp_num(qp) ^ peer.slot;  // any number, so that packets tell who sent
+    to.destination_qpn = engine_->qp_num(qp) ^ peer.slot;  // any number, so that packets identify their sender
     to.traffic_class = peer.traffic_class;
     to.local_address = IpAddress::v4(10, 0, 0, 1);
     to.peer_address = IpAddress::v4(10, 0, 0, peer.host);
@@ -129,7 +129,7 @@ TEST_F(Fairness, EqualBytesForMessagesOfAnySize) {
   EXPECT_LE(most - least, 2 * 65'536u) << "a turn, and what a batch was longer";
 }
 
-// Who waits, waits for one batch of each: a largest batch leaves nothing of its turn. (Where a WRITE begins, a standard
+// A queue pair waits for one batch of each other: a largest batch uses up its turn. (Where a WRITE begins, a standard
 // peer's batches are short: its first packet is longer than the others.)
 TEST_F(Fairness, ATurnOfLargeMessagesIsOneBatch) {
   for (int i = 0; i < 3; ++i) add(240 * 4096, 100);
@@ -159,7 +159,7 @@ TEST_F(Fairness, WhoRunsOutKeepsNothing) {
 
 using ::testing::ElementsAre;
 
-// One call of the kernel for all of them, and each packet as if it had travelled alone.
+// One system call for all of them, and each packet as if it had been sent alone.
 TEST_F(Fairness, FewPacketsOfManyShareABatch) {
   constexpr std::uint32_t kPairs = 10, kEach = 3;
   std::vector<QueuePair*> pairs;
@@ -194,7 +194,7 @@ TEST_F(Fairness, ABatchIsForOneSocketOfOnePeer) {
   EXPECT_THAT(batches(), ElementsAre(2, 2));
 }
 
-// One's own slots are of one socket, at one's own address.
+// One's own slots are on one socket, at one's own address.
 TEST_F(Fairness, ABatchIsForAllSlotsOfOnesOwnSocket) {
   engine_->add_slot(config_.slot ^ 1);
   const auto two_of_each = [this](std::uint8_t host) {
@@ -216,7 +216,7 @@ TEST_F(Fairness, PacketsOfABatchAreOfOneSize) {
   EXPECT_THAT(batches(), ElementsAre(2, 3, 2));
 }
 
-// What the driver asks before it lets posts wait for each other: counted for all that complete in one queue.
+// The driver's query before it lets posts wait for each other: counted for all that complete in one queue.
 TEST_F(Fairness, PacketsAwaitedAreThoseOfTheCompletionQueue) {
   QueuePair* const one = add(64, 3);
   QueuePair* const other = add(64, 4);

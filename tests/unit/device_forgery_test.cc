@@ -1,5 +1,5 @@
-// Who has not seen a connection's packets can't make any: addresses, queue pair numbers, keys and PSNs are all right in
-// these, and the ICRC, but not the token; and what standard packets, which have none, can do.
+// An attacker who has not seen a connection's packets cannot forge any. In these, addresses, queue pair numbers, keys,
+// PSNs and the ICRC are right, but not the token. Also the effect of standard packets, which have none.
 #include <gmock/gmock.h>
 
 #include "support/forgeries.h"
@@ -31,7 +31,7 @@ class Forger {
     made.atomic = {pair_.side[victim_].at(8), pair_.side[victim_].key, 1, 0};
     return made;
   }
-  // Bitmap mode's or control, of some kind, with a token that is a guess.
+  // A packet of bitmap mode or a control packet, of some kind, with a guessed token.
   [[nodiscard]] std::vector<std::byte> guess() {
     const std::uint64_t kind = random_.below(10);
     if (kind < 6) {
@@ -112,7 +112,7 @@ class Forger {
   [[nodiscard]] std::uint32_t peer_qpn() const {
     return pair_.side[1 - victim_].engine->qp_num(pair_.side[1 - victim_].qp);
   }
-  // Of either direction, in turn or nearly.
+  // Of either direction, in order or nearly.
   [[nodiscard]] Psn psn() {
     return Psn{pair_.options.first_psn[random_.below(2)]} - 2 + static_cast<std::uint32_t>(random_.below(8));
   }
@@ -123,7 +123,7 @@ class Forger {
   std::vector<std::byte> payload_ = std::vector<std::byte>(8, std::byte{0xEE});
 };
 
-// Many: nothing of it is kept.
+// Many: nothing of them is kept.
 template <class Make>
 void inject(TwoEngines& pair, int victim, unsigned count, Make&& make) {
   for (unsigned i = 0; i < count; ++i) {
@@ -199,8 +199,8 @@ TEST(Forgery, StandardPacketsAreRefusedOnceBitmapModeIsAgreed) {
   expect_works(pair);
 }
 
-// Before that: those that the peer may have sent before it knew. That is for twice as long as the agreement took and
-// 100 ms, and no more than a standard peer has in flight.
+// Before that: packets that the peer may have sent before it had the token. They are accepted for twice as long as the
+// agreement took and 100 ms, and no more of them than a standard peer has in flight.
 TEST(Forgery, StandardPacketsAreTakenForARoundTripOrTwo) {
   for (const Duration one_way : {5_us, 150_ms}) {
     PairOptions options;
@@ -234,7 +234,7 @@ TEST(Forgery, AStandardPacketIsNoFurtherAheadThanAPeersWindow) {
   EXPECT_EQ(inject_ahead(window - 1), 1u);
 }
 
-// Nothing is lost of what a peer sends before it knows, however far it is.
+// No early packet of a peer is lost, at any distance.
 TEST(Tokens, WhatWasSentBeforeTheAgreementArrivesOnLongPaths) {
   PairOptions options;
   options.settle = false;
@@ -252,7 +252,7 @@ TEST(Tokens, WhatWasSentBeforeTheAgreementArrivesOnLongPaths) {
   }
 }
 
-// Whoever says who he is, and has not read what was sent to the one that he says he is.
+// An attacker claims another's identity, without having read the packets to it.
 TEST(Forgery, ForgedCapsChangeNothing) {
   TwoEngines pair;
   Forger forger{pair, 1};
@@ -286,7 +286,7 @@ TEST(Forgery, ForgedCapsAtTheBeginningDoNotLast) {
   expect_works(pair);
 }
 
-TEST(Tokens, AreOfEachConnectionAnew) {
+TEST(Tokens, DifferForEachConnection) {
   TwoEngines pair;
   const std::uint64_t first = pair.side[0].qp->identity().own_token;
   EXPECT_NE(first, pair.side[1].qp->identity().own_token);
@@ -299,8 +299,8 @@ TEST(Tokens, AreOfEachConnectionAnew) {
   expect_works(pair);
 }
 
-// The other side is where it was: it learns the new token from who reads what it is sent.
-TEST(Tokens, OfAPeerThatStartsAnew) {
+// The other side did not restart: it learns the new token from a peer that reads its packets.
+TEST(Tokens, OfARestartedPeer) {
   TwoEngines pair;
   pair.run_for(200_ms);
   ASSERT_TRUE(pair.modify(1, QpState::kReset, kQpAttrState).ok());
@@ -313,7 +313,7 @@ TEST(Tokens, OfAPeerThatStartsAnew) {
   expect_works(pair);
 }
 
-// What the network still has of the connection before it, the peer's own packets too, is not taken.
+// Old packets of the former connection are refused, the peer's own too.
 TEST(Tokens, WhatIsLeftOfAnEarlierConnectionIsRefused) {
   TwoEngines pair;
   pair.fill(0, 7);
@@ -339,7 +339,7 @@ TEST(Tokens, WhatIsLeftOfAnEarlierConnectionIsRefused) {
 
 // A peer that restarts without negotiating: its packets are refused, as a forger's would be, until this side is
 // connected again as well.
-TEST(Tokens, APeerThatStartsAnewAsAStandardOne) {
+TEST(Tokens, APeerThatRestartsAsAStandardOne) {
   TwoEngines pair;
   pair.run_for(200_ms);
   pair.drop = [](const Sent& sent) { return sent.from == 1 && sent.control(Control::kCaps); };
@@ -362,8 +362,8 @@ TEST(Tokens, APeerThatStartsAnewAsAStandardOne) {
   EXPECT_TRUE(std::none_of(pair.wire.begin(), pair.wire.end(), [](const Sent& sent) { return sent.packet().bitmap; }));
 }
 
-// A peer that restarts and sends at once: its packets are refused until it has agreed, which the refusal brings about.
-TEST(Tokens, APeerThatStartsAnewAndSendsAtOnce) {
+// A peer that restarts and sends at once: its packets are refused until it has agreed; the refusal brings that about.
+TEST(Tokens, ARestartedPeerThatSendsAtOnce) {
   for (const bool caps_lost : {false, true}) {
     TwoEngines pair;
     pair.run_for(200_ms);
@@ -383,9 +383,9 @@ TEST(Tokens, APeerThatStartsAnewAndSendsAtOnce) {
   }
 }
 
-// Its answers are lost for so long that the peer does not ask any more, and sends standard packets: these are refused,
-// and answered by the CAPS that had been lost.
-TEST(Tokens, APeerThatHasNotHeardIsToldWhenItsPacketsAreRefused) {
+// This side's CAPS are lost for so long that the peer stops asking, and sends standard packets. These are refused, and
+// answered by the CAPS that had been lost.
+TEST(Tokens, APeerWithoutTheTokenGetsCapsWhenItsPacketsAreRefused) {
   PairOptions options;
   options.settle = false;
   TwoEngines pair{options};
@@ -404,7 +404,7 @@ TEST(Tokens, APeerThatHasNotHeardIsToldWhenItsPacketsAreRefused) {
   EXPECT_TRUE(pair.same(0, 4096));
 }
 
-// A build that knows no tokens: both speak standard packets, as with any other peer.
+// A build without tokens: both send standard packets, as with any other peer.
 TEST(Tokens, APeerOfTheFirstVersionIsAStandardOne) {
   PairOptions options;
   options.settle = false;
@@ -437,7 +437,7 @@ class StandardForgery : public testing::Test {
     pair_ = std::make_unique<TwoEngines>(options);
     for (std::uint64_t i = 0; i < kKnown; ++i) exchange(i);
   }
-  static constexpr std::uint32_t kKnown = 70;  // packets each way, from which the ports are known
+  static constexpr std::uint32_t kKnown = 70;  // packets in each direction, from which the ports are known
   void exchange(std::uint64_t wr_id) {
     for (int i = 0; i < 2; ++i) EXPECT_TRUE(pair_->post(i, pair_->write(i, 0, 8, wr_id)).ok());
     EXPECT_TRUE(pair_->run_until_idle());

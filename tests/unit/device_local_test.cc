@@ -1,5 +1,5 @@
-// tests docs/local.md: data that is fetched from the peer's memory instead of sent, through two whole engines on one
-// simulated machine. Path MTU 1024, a packet describes up to 64 KiB.
+// tests docs/local.md: local transfer by reference: data is read from the peer's memory instead of sent, through two
+// whole engines on one simulated machine. Path MTU 1024; a packet refers to up to 64 KiB.
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -52,7 +52,7 @@ TEST(Local, BothSidesAgree) {
   }
 }
 
-// Until then a queue pair remembers nothing of a peer's process, and looks for none.
+// Until then a queue pair stores nothing about a peer's process, and looks for none.
 TEST(Local, BeginsWithTheFirstLargeMessageOfEitherSide) {
   for (int asks = 0; asks < 2; ++asks) {
     Machine machine;
@@ -79,7 +79,7 @@ TEST(Local, BeginsWithTheFirstLargeMessageOfEitherSide) {
   }
 }
 
-// Both at the start, and once a large message has asked.
+// Both at the start, and after the first large message.
 TEST(Local, AgreesThoughCapsAreLost) {
   for (unsigned lost = 0; lost < 12; ++lost) {
     Machine machine;
@@ -97,7 +97,7 @@ TEST(Local, AgreesThoughCapsAreLost) {
   }
 }
 
-// The first large message is posted while bitmap mode is being agreed on: both learn that they are two users'.
+// The first large message is posted while bitmap mode is negotiated: both learn that they are of different users.
 TEST(Local, BothKnowWhyNotWhenTheMessageComesEarly) {
   for (int late = 0; late < 60; ++late) {
     for (const Duration posted : {0_us, 3_us, 7_us, 12_us, 17_us, 22_us}) {
@@ -118,7 +118,7 @@ TEST(Local, BothKnowWhyNotWhenTheMessageComesEarly) {
   }
 }
 
-// All questions about bitmap mode were asked before the peer was there.
+// All CAPS queries were sent before the peer was there.
 TEST(Local, AgreesThoughThePeerCameLate) {
   Machine machine;
   PairOptions given = options(machine);
@@ -133,9 +133,9 @@ TEST(Local, AgreesThoughThePeerCameLate) {
   EXPECT_TRUE(agreed(pair, 0) && agreed(pair, 1));
 }
 
-// The one that has nothing large to send has asked all its questions about bitmap mode, whoever came first. Then a CAPS
-// of those that agree on fetching is lost; or they are all late, as the other process has no core.
-TEST(Local, AgreesThoughAllQuestionsWereAsked) {
+// The side without large messages has sent all its CAPS queries, whichever side came first. Then a CAPS of the
+// agreement on local transfer is lost; or they are all late, because the other process has no core.
+TEST(Local, AgreesAfterAllQueriesWereSent) {
   for (int first = 0; first < 2; ++first) {
     for (unsigned lost = 0; lost < 10; ++lost) {
       SCOPED_TRACE(testing::Message() << "first " << first << ", lost " << lost);
@@ -249,7 +249,7 @@ TEST(Local, AReceiverThatIsNotReadyGetsItLater) {
   EXPECT_TRUE(pair.same(0, 100'000, 500'000));
 }
 
-TEST(Local, AReadIsAnsweredByADescription) {
+TEST(Local, AReadIsAnsweredByLocalReference) {
   Machine machine;
   TwoEngines pair{options(machine)};
   pair.fill(1, 4);
@@ -302,7 +302,7 @@ TEST(Local, WhatIsLostComesAgain) {
   }
 }
 
-// Later packets of smaller WRITEs are placed at once where the lost one was to go: they stay.
+// Later packets of smaller WRITEs were placed at once where the lost one belongs: they stay.
 TEST(Local, DataThatCameLaterIsNotOverwritten) {
   Machine machine;
   PairOptions given = options(machine);
@@ -338,7 +338,7 @@ TEST(Local, BeyondARegionNothingIsWritten) {
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaWrite, 0, 3 * kMost, 1, end)).ok());
   ASSERT_TRUE(pair.run_until_idle());
   EXPECT_EQ(pair.poll(0).at(0).status, CompletionStatus::kRemoteAccessError);
-  EXPECT_EQ(machine.processes.fetches(), 0u);  // the first packet speaks of all
+  EXPECT_EQ(machine.processes.fetches(), 0u);  // the first packet refers to all
 }
 
 TEST(Local, WithoutTheRightDataIsSent) {
@@ -369,7 +369,7 @@ TEST(Local, OneSideThatIsOffKeepsBothFromIt) {
   }
 }
 
-// The packet is on its way, and its sender's program has got its memory back.
+// The packet is in flight, and its sender's program has got its memory back.
 TEST(Local, WhatTheSenderHasGivenUpIsNotDelivered) {
   Machine machine;
   TwoEngines pair{options(machine)};
@@ -411,7 +411,7 @@ TEST(Local, MemoryThatTheKernelCannotReadIsAnError) {
   }
 }
 
-// Packets in the peer's name, by somebody who knows all but the key.
+// Forged packets with everything right except the key.
 TEST(Local, ForgedDescriptionsAreDropped) {
   Machine machine;
   TwoEngines pair{options(machine)};

@@ -1,6 +1,6 @@
-// The inside of long messages leaves in runs (qp/send/transmit_middle.cc), and so does that of answers to READs
-// (qp/respond/serve_read_middle.cc), which is taken in short as well (qp/read/middle_response.cc): what is on the wire
-// and in memory is as if each packet had been looked at alone.
+// MIDDLE packets of long messages leave in runs (qp/send/transmit_middle.cc), and so do MIDDLE packets of READ
+// responses (qp/respond/serve_read_middle.cc), which have a fast path on arrival as well (qp/read/middle_response.cc).
+// The wire and memory are the same as if each packet had been handled alone.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -31,7 +31,7 @@ struct LongMessages : testing::TestWithParam<WorkOpcode> {
   [[nodiscard]] bool writes() const { return GetParam() == WorkOpcode::kRdmaWrite; }
 };
 
-TEST_P(LongMessages, APacketOfTheInsideSaysWhatItWouldAlone) {
+TEST_P(LongMessages, AMiddlePacketOfARunEqualsASingleOne) {
   pair.fill(0, 1);
   post(pair.write(0, 0, kPackets * kMtu - 7, 5));
   std::vector<const Sent*> sent;
@@ -134,8 +134,8 @@ struct LongReads : testing::Test {
   TwoEngines pair;
 };
 
-// To the bit: made anew from what the READ is, with the timestamp of its batch.
-TEST_F(LongReads, AnAnswerOfTheInsideSaysWhatItWouldAlone) {
+// Equal to the bit: built again from the READ's parameters, with the timestamp of its batch.
+TEST_F(LongReads, AMiddleResponseOfARunEqualsASingleOne) {
   constexpr std::uint32_t kRead = 16, kBytes = kRead * kMtu - 7;  // one request
   read(kBytes);
   const auto sent = answers();
@@ -168,7 +168,7 @@ TEST_F(LongReads, ComeWhole) {
     read(bytes, 3);
 }
 
-// Batches of many sizes; what is lost is asked for again, and told by its bit.
+// Batches of many sizes; lost responses are requested again, and reported by a bit.
 TEST_F(LongReads, ComeWholeOverALossyNetwork) {
   for_each_seed(20, [](Random& random) {
     PairOptions some = options();
@@ -189,7 +189,7 @@ TEST_F(LongReads, ComeWholeOverALossyNetwork) {
   });
 }
 
-// Its region goes while answers are on their way: what has left has left, a NAK refuses the rest.
+// Its region is deregistered while responses leave: those sent stay sent, a NAK refuses the rest.
 TEST_F(LongReads, EndWithTheRegion) {
   PairOptions short_batches = options();
   short_batches.segments_max = 4;
@@ -205,7 +205,7 @@ TEST_F(LongReads, EndWithTheRegion) {
   EXPECT_EQ(done[0].status, CompletionStatus::kRemoteAccessError);
 }
 
-// Likewise here: the work request fails, nothing is written where nothing is.
+// The same at the requester: the work request fails, and nothing is written.
 TEST_F(LongReads, FailWhereTheirOwnRegionGoes) {
   std::size_t answered = 0;
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 16 * kMtu, 5)).ok());
@@ -217,7 +217,7 @@ TEST_F(LongReads, FailWhereTheirOwnRegionGoes) {
   EXPECT_GT(pair.side[0].count(DropReason::kFault), 0u);
 }
 
-// More gaps than are kept: of the last nobody knows but by the base. What lies behind it is here.
+// More gaps than are kept: of the last only the base is known. The data behind it is here.
 struct ManyGaps : LongReads {
   static PairOptions patient() {
     PairOptions options = LongReads::options();
@@ -230,7 +230,7 @@ struct ManyGaps : LongReads {
 };
 TEST_F(ManyGaps, OneThatIsNotKeptClosesLikeAnyOther) {
   constexpr std::uint32_t kBytes = 256 * 256 * 4;
-  for (int i = 0; i < 8; ++i) read(kBytes);  // until the congestion window lets enough be asked for at once
+  for (int i = 0; i < 8; ++i) read(kBytes);  // until the congestion window allows enough requests at once
   ASSERT_EQ(pair.side[0].count(Counter::kGapsSeen), 0u);
   pair.extra_delay = [&](const Sent& sent) {
     const bool late =

@@ -1,5 +1,5 @@
-// Work of every kind, both ways, over a wire that loses, reorders and duplicates: all of it completes, in order, once,
-// and every byte is right. (Larger worlds, and checkers for every rule, are sim/'s.)
+// Work of every kind, in both directions, over a wire that loses, reorders and duplicates: all of it completes, in
+// order, once, and every byte is right. (Larger worlds, and checkers for every rule, are sim/'s.)
 #include <gmock/gmock.h>
 
 #include "base/random.h"

@@ -1,4 +1,4 @@
-// device/manage.cc: recovery settings changed while queue pairs run, and how they stand. tests spec 1: management
+// device/manage.cc: recovery settings changed while queue pairs run, and queue pairs' states. tests spec 1: management
 #include <gmock/gmock.h>
 
 #include <array>
@@ -99,14 +99,14 @@ TEST_F(Manage, AQueuePairCountsItsOwnPackets) {
   EXPECT_EQ(engine().report(engine().qp_num(other))->statistics.get(QpCounter::kAccepted), 0u);
 }
 
-// --- limits and path bitmaps as they are shown ---
+// --- limits and path bitmaps in reports ---
 
 std::uint32_t qpn_of(const TwoEngines& pair, int side) { return pair.side[side].engine->qp_num(pair.side[side].qp); }
 QueuePairReport report_of(const TwoEngines& pair, int side) {
   return pair.side[side].engine->report(qpn_of(pair, side), pair.now).value();
 }
 
-// What is learnt is shown, of requests and of READ responses apart, and what time has taken back is not.
+// Learnt limits are shown, of requests and of READ responses separately; expired ones are not.
 TEST(Shown, LimitsAreThoseInForce) {
   for (const bool reads : {false, true}) {
     TwoEngines pair;
@@ -125,12 +125,12 @@ TEST(Shown, LimitsAreThoseInForce) {
     pair.run_for(300_us);
     EXPECT_GT(limits().depth_max, 8u);
     EXPECT_GT(limits().age_max, 50_us);
-    pair.now = pair.now + 10_s;  // nothing came since, so nobody has looked at them
+    pair.now = pair.now + 10_s;  // nothing came since, so the limits were not updated
     EXPECT_EQ(limits(), recovery::GapLimits{});
   }
 }
 
-// Across paths others hold than on one: those are the ones that gaps are judged by.
+// Across paths other limits apply than on one: gaps are judged by those.
 TEST(Shown, PathBitmapsAndTheirLimits) {
   for (const bool reads : {false, true}) {
     PairOptions options;
@@ -144,7 +144,7 @@ TEST(Shown, PathBitmapsAndTheirLimits) {
       return reads ? report.response_paths : report.receive_paths;
     };
     EXPECT_TRUE(paths().empty());
-    // What takes the second path stays away, so that what came by the first waits in its bitmap.
+    // Packets on the second path are lost, so that those of the first wait in its bitmap.
     pair.extra_delay = [reads](const Sent& sent) {
       return sent.from == (reads ? 1 : 0) && sent.source_port % 2 == 1 ? 100_us : Duration{};
     };
@@ -203,7 +203,7 @@ class ByHand : public testing::Test {
   Engine& engine(int side) { return *pair.side[side].engine; }
   std::uint64_t count(int side, Counter counter) const { return pair.side[side].count(counter); }
   std::vector<qp::OpenGap> gaps(int side) { return engine(side).open_gaps(qpn_of(pair, side), pair.now); }
-  // Those of this kind since the last call, as "first value, second, third".
+  // Events of this type since the last call, as "first value, second, third".
   std::vector<std::array<std::uint64_t, 3>> events(int side, trace::EventType type = trace::EventType::kQpState) {
     std::vector<trace::EventRecord> records;
     (void)trace::read_events(journals[side].ring, journals[side].read, records);
@@ -260,7 +260,7 @@ TEST_F(ByHand, AGapOfRequestsIsSeenAndSentAgainAtOnce) {
               testing::ElementsAre(std::array<std::uint64_t, 3>{1002, 2, 1}));
 }
 
-TEST_F(ByHand, AGapOfResponsesIsSeenAndAskedForAgainAtOnce) {
+TEST_F(ByHand, AGapOfResponsesIsSeenAndRequestedAgainAtOnce) {
   pair.drop = [](const Sent& sent) { return sent.from == 1 && sent.psn() == 1003 && sent.copy == 1; };
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 8 * 1024, 1)).ok());
   pair.run_for(100_us);
@@ -303,7 +303,7 @@ TEST_F(ByHand, PacketsThatAreNotAcknowledgedAreSentAgain) {
               testing::ElementsAre(std::array<std::uint64_t, 3>{1000, 3, 0}, std::array<std::uint64_t, 3>{1003, 5, 0}));
 }
 
-// A standard peer takes packets in order: all from there on. As receiver it is told to go back, at the base alone.
+// A standard peer takes packets in order: all from there on. As receiver it asks to go back, at the base alone.
 TEST(ByHandWithAStandardPeer, ComesAgainFromThere) {
   PairOptions options;
   options.mode[0] = options.mode[1] = RecoveryMode::kStandard;

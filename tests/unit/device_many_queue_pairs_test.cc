@@ -1,5 +1,5 @@
 // Many queue pairs of one engine with one peer, each used once in a while: their acknowledgements share batches as
-// their requests do, and who has nothing to do is left alone.
+// their requests do, and idle ones cost nothing.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -57,9 +57,9 @@ TEST_F(ManyQueuePairs, AcknowledgementsShareABatch) {
   EXPECT_THAT(batches, testing::Each(batches.at(0)));
 }
 
-// As they usually are, acknowledgements have a way of their own in: nothing damaged is heard there, and each is
+// Acknowledgements of the common form have a fast path on arrival: damaged ones are refused there too, and each is
 // counted.
-TEST_F(ManyQueuePairs, AnAcknowledgementIsHeardWholeOrNotAtAll) {
+TEST_F(ManyQueuePairs, AnAcknowledgementIsProcessedWholeOrNotAtAll) {
   const auto& here = both.side[0];
   const auto counted = [&] { return both.accepted_and_dropped(0); };
   both.drop = [](const Sent& sent) { return sent.control(wire::Control::kBitmapAck); };
@@ -82,12 +82,12 @@ TEST_F(ManyQueuePairs, AnAcknowledgementIsHeardWholeOrNotAtAll) {
   both.inject(0, good);
   EXPECT_EQ(here.count(Counter::kAcceptedPackets), accepted + 1);
   EXPECT_THAT(both.poll(0), testing::SizeIs(1));
-  both.inject(0, good);  // once more: it speaks of nothing new
+  both.inject(0, good);  // a repetition: no news
   EXPECT_EQ(counted(), here.count(Counter::kReceivedPackets));
   EXPECT_THAT(both.poll(0), testing::IsEmpty());
 }
 
-// With so many, a post asks for the state of those that come next in the order of the last time: of UD there is none.
+// With so many, a post prefetches the state of the next ones in the order of the last round: UD has none.
 TEST(ManyDatagramQueuePairs, ArePostedToInTurn) {
   PairOptions options;
   options.type = QpType::kUd;
@@ -113,8 +113,8 @@ TEST(ManyDatagramQueuePairs, ArePostedToInTurn) {
   }
 }
 
-// What the last acknowledgement of a burst told of the path is worked in when somebody asks.
-TEST_F(ManyQueuePairs, EachKnowsTheRoundTripThatItHasHeard) {
+// The RTT sample of a burst's last acknowledgement is processed at the next query.
+TEST_F(ManyQueuePairs, EachKnowsItsRttSamples) {
   write_on_all();
   ASSERT_TRUE(both.run_until_idle());
   for (const auto& [qp, peer] : pairs) {
@@ -124,7 +124,7 @@ TEST_F(ManyQueuePairs, EachKnowsTheRoundTripThatItHasHeard) {
   }
 }
 
-TEST_F(ManyQueuePairs, WhoHasNothingToDoRests) {
+TEST_F(ManyQueuePairs, AQueuePairWithoutWorkIsIdle) {
   const auto resting = [&](QueuePair* qp) {
     EXPECT_FALSE(qp->has_said_all() && qp->has_output(both.now));
     if (qp->is_idle()) {
@@ -145,9 +145,9 @@ TEST_F(ManyQueuePairs, WhoHasNothingToDoRests) {
   EXPECT_THAT(both.poll(0), testing::SizeIs(kPairs));
 }
 
-// Packets that have waited too long are counted, in case that links are to be inquired; what has that count and nothing
-// else to heed rests, and takes the short ways, as before.
-TEST_F(ManyQueuePairs, WhoHasHadToWaitOnceRestsAgain) {
+// Packets that have waited too long are counted, in case links are to be inquired. A queue pair with nothing else to do
+// than this count is idle, and uses the fast paths, as before.
+TEST_F(ManyQueuePairs, AQueuePairThatWaitedOnceBecomesIdleAgain) {
   write_on_all();
   both.drop = [](const Sent&) { return true; };
   both.run_for(100_ms);
@@ -161,8 +161,8 @@ TEST_F(ManyQueuePairs, WhoHasHadToWaitOnceRestsAgain) {
   }
 }
 
-// What comes next is fetched ahead by the order of the last time: which may name queue pairs that have gone since, or
-// whose numbers others have by now.
+// The next ones are prefetched in the order of the last round: it may name queue pairs that were destroyed since, or
+// whose numbers were reused.
 TEST_F(ManyQueuePairs, TheOrderOfPostsMayNameQueuePairsThatHaveGone) {
   constexpr std::size_t kMany = 600;
   auto& side = both.side[0];

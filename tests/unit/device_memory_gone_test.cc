@@ -1,5 +1,5 @@
-// Registered memory that the program takes away, on every way that data takes: the completion that a device gives which
-// pages on demand, at both sides, and everything else goes on.
+// Registered memory that the program unmaps, on every path of the data: the completion of a device with on-demand
+// paging, at both sides; everything else continues.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -54,9 +54,9 @@ class Gone {
   Gone(const Gone&) = delete;
   Gone& operator=(const Gone&) = delete;
 
-  // The addresses stay ours, and nobody may access them.
+  // The addresses stay reserved, and inaccessible.
   void take(int side, int protection = PROT_NONE) { ASSERT_EQ(::mprotect(pages[side], kBytes, protection), 0); }
-  // Between the memory that goes, of the sides that are said, and that which stays.
+  // Between the memory that is taken away, on the given sides, and the memory that stays.
   SendRequest request(WorkOpcode opcode, std::uint32_t bytes, std::uint64_t wr_id, bool own, bool remote) {
     SendRequest made = pair.request(0, opcode, 0, bytes, wr_id);
     if (own) {
@@ -73,7 +73,7 @@ class Gone {
     sges.push_back({reinterpret_cast<std::uintptr_t>(pages[1]), bytes, keys[1]});
     return pair.side[1].engine->post_receive(pair.side[1].qp, {wr_id, {&sges.back(), 1}}, pair.now);
   }
-  // One that is good before it, which is done, and one behind it, which is flushed.
+  // One good request before it, which completes, and one behind it, which is flushed.
   void expect(const SendRequest& bad, Status status) {
     ASSERT_TRUE(pair.post(0, pair.write(0, 512, 64, 1)).ok());
     ASSERT_TRUE(pair.post(0, bad).ok());
@@ -155,7 +155,7 @@ TEST_P(MemoryGone, TargetOfARead) {
   gone.expect(gone.request(WorkOpcode::kRdmaRead, bytes, 2, true, false), Status::kLocalProtectionError);
 }
 
-// The driver finds it out, from the system: the engine had read it all.
+// The driver learns it from the system: the engine had read all.
 TEST_P(MemoryGone, SourceThatGoesBeforeItIsSent) {
   ASSERT_TRUE(pair.post(0, gone.request(WorkOpcode::kRdmaWrite, bytes, 2, true, false)).ok());
   TransmitBuffer buffer;
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(, MemoryGone,
                                          Way{RecoveryMode::kGoBackN, 5000}),
                          name_of);
 
-// What was withdrawn and is there after all arrives.
+// A withdrawn batch whose memory is there after all arrives.
 TEST(MemoryGoneAlone, AWithdrawnBatchIsSentAgain) {
   Gone gone{options_of(RecoveryMode::kBitmap)};
   gone.pair.fill(0, 1);
@@ -202,7 +202,7 @@ TEST(MemoryGoneAlone, Atomics) {
   }
 }
 
-// Nothing is posted, and what is posted next is as if nothing had been.
+// Nothing is posted, and the next post is not affected.
 TEST(MemoryGoneAlone, InlineData) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
     Gone gone{options_of(RecoveryMode::kBitmap, type)};

@@ -1,5 +1,6 @@
-// tests spec 1: large windows (an idle queue pair costs its base length; state a queue pair). What a queue pair says
-// that it costs is what the allocator gives back when it is destroyed, in every state; and an idle one costs little.
+// tests spec 1: large windows (an idle queue pair costs its base length; state per queue pair). The memory that a queue
+// pair reports is the memory that the allocator gets back when it is destroyed, in every state; and an idle one costs
+// little.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,7 +11,7 @@
 
 namespace {
 
-// Bytes asked for and not given back. The size stands before each block.
+// Bytes allocated and not freed. The size stands before each block.
 std::size_t live_bytes = 0;
 constexpr std::size_t kHead = alignof(std::max_align_t);
 
@@ -42,7 +43,7 @@ namespace brdma::test {
 namespace {
 
 constexpr std::size_t kRecoveryMax = 66;  // all that bitmap recovery adds, windows apart
-// Of the 2,048 bytes that a program may see: the verbs object takes 416, the allocator and tables some 60.
+// Of the 2,048 bytes that a program may see, the verbs object takes 416, the allocator and tables some 60.
 constexpr std::size_t kConnectedMax = 1552;
 
 qp::MemoryUse memory_of(const TwoEngines& pair, int i) { return pair.side[i].qp->memory(); }
@@ -52,7 +53,7 @@ void print(const char* what, const qp::MemoryUse& use) {
               use.recovery, use.transport, use.queues, use.total());
 }
 
-// Destroys the queue pair of side `i`: that must give back what it said it had.
+// Destroys the queue pair of side `i`: that must free as much as it reported.
 void expect_true(TwoEngines& pair, int i) {
   Engine& engine = *pair.side[i].engine;
   const std::size_t said = memory_of(pair, i).total();
@@ -85,7 +86,7 @@ void exchange(TwoEngines& pair, std::uint64_t rounds) {
 }
 
 PairOptions small_queues() {
-  PairOptions options;  // as tests/bench/idle_qps.cc has them
+  PairOptions options;  // as in tests/bench/idle_qps.cc
   options.capabilities = {.send_wr_max = 16, .receive_wr_max = 16, .send_sge_max = 1, .receive_sge_max = 1};
   return options;
 }

@@ -1,4 +1,4 @@
-// Memory windows: what they lend to whom, when, and who takes it back. Side 1 binds, side 0 accesses.
+// Memory windows: the access they grant, to whom and when, and their invalidation. Side 1 binds, side 0 accesses.
 #include <gmock/gmock.h>
 
 #include <cerrno>
@@ -61,7 +61,7 @@ class Windows : public testing::TestWithParam<RecoveryMode> {
     request.remote_address = pair.side[1].at(kAt) + offset;
     return request;
   }
-  // A wrong binding fails in its turn: what was posted before it is done, nothing behind it.
+  // A wrong binding fails in its turn: earlier requests complete, later ones do not.
   void expect_refused(const std::function<void(SendRequest&)>& spoil) {
     SendRequest request = binding(1);
     spoil(request);
@@ -201,7 +201,7 @@ TEST_P(Windows, BeyondTheRegion) {
 TEST_P(Windows, AccessThatIsNotAPeers) {
   expect_refused([](SendRequest& r) { r.swap |= kAccessMwBind; });
 }
-// Programs name it out of habit; that the region has it is what counts.
+// Programs set it out of habit; the region's flag counts.
 TEST_P(Windows, LocalWriteGrantsNothing) {
   ASSERT_EQ(status_of(1, binding(1, kAccessLocalWrite)), CompletionStatus::kSuccess);
   EXPECT_EQ(status_of(0, through(1)), CompletionStatus::kRemoteAccessError);
@@ -219,7 +219,8 @@ TEST_P(Windows, InvalidatingWhatIsNotBoundFails) {
   EXPECT_EQ(status_of(1, invalidation(key[1])), CompletionStatus::kLocalQpOperationError);
 }
 
-// Work requests keep their order: what tells the peer of a window finds it bound; completions come in posting order.
+// Work requests keep their order: a message to the peer about a window arrives after the binding; completions come in
+// posting order.
 TEST_P(Windows, LocalOperationsKeepTheirPlaceUnderLoss) {
   pair.drop = [random = Random{3, "loss"}](const Sent& sent) mutable { return sent.data() && random.below(10) == 0; };
   for (int round = 0; round < 30; ++round) {
@@ -245,7 +246,7 @@ TEST_P(Windows, LocalOperationsKeepTheirPlaceUnderLoss) {
   }
 }
 
-// The last packet before a local operation asks for its acknowledgement: nothing else behind it will.
+// The last packet before a local operation requests its acknowledgement: nothing else behind it will.
 TEST_P(Windows, NothingWaitsForAProbeBecauseOfThem) {
   const Instant before = pair.now;
   ASSERT_TRUE(pair.post(1, pair.write(1, 0, 100, 1)).ok());

@@ -1,4 +1,4 @@
-// The queue pair's state machine: every move with what it requires, what it allows, and what it refuses.
+// The queue pair's state machine: every transition with its required and allowed attributes, and its refusals.
 #include <gmock/gmock.h>
 
 #include <cerrno>
@@ -15,7 +15,7 @@ constexpr std::uint32_t kEveryBit = kQpAttrCurrentState | kQpAttrAccess | kQpAtt
                                     kQpAttrRqPsn | kQpAttrMaxRdAtomic | kQpAttrMinRnrTimer | kQpAttrSqPsn |
                                     kQpAttrMaxDestRdAtomic | kQpAttrCapabilities | kQpAttrDestQpn;
 
-// The standard's table for RC, written down a second time.
+// The standard's table for RC, written a second time.
 struct Rule {
   QpState from, to;
   std::uint32_t required, optional;
@@ -175,9 +175,9 @@ TEST_F(Modify, ResetForgetsEverythingAndTheQueuePairWorksAgain) {
   EXPECT_TRUE(pair.same(0, 5000));
 }
 
-TEST_F(Modify, SqdFinishesWhatHasBegunAndTellsWhenDrained) {
+TEST_F(Modify, SqdFinishesBegunMessagesAndReportsWhenDrained) {
   PairOptions options;
-  options.receive_packets = 8;  // a credit of eight packets: the message is under way for some round trips
+  options.receive_packets = 8;  // a credit of eight packets: the message is in flight for some round trips
   TwoEngines pair{options};
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100'000, 1)).ok());
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 5000, 2)).ok());
@@ -197,7 +197,7 @@ TEST_F(Modify, SqdFinishesWhatHasBegunAndTellsWhenDrained) {
   EXPECT_EQ(pair.poll(0).at(0).wr_id, 2u);
 }
 
-// What is kept of a flow's checksum is of its addresses.
+// The cached checksum of a flow belongs to its addresses.
 TEST_F(Modify, PacketsAreOfTheNewAddressesFromThenOn) {
   TwoEngines pair;
   pair.fill(0, 1);

@@ -1,4 +1,4 @@
-// How two sides agree on bitmap mode: late, over silent paths.
+// Negotiation of bitmap mode: late, over silent paths.
 #include <gtest/gtest.h>
 
 #include "support/two_engines.h"
@@ -10,7 +10,7 @@ bool both_agreed(const TwoEngines& pair) {
   return pair.side[0].qp->identity().bitmap_agreed && pair.side[1].qp->identity().bitmap_agreed;
 }
 
-// The first side's questions found nobody. So the second side's question is answered by another.
+// The first side's queries found nobody. So the second side's query is answered by another query.
 TEST(Negotiation, ASideThatComesLateAgreesWithinTwoRoundTrips) {
   for (const Duration late : {600_us, 3_ms, 30_ms, 1_s}) {
     SCOPED_TRACE(late.ns());

@@ -1,4 +1,4 @@
-// Objects of an engine: limits, who is in use, numbers of queue pairs; deadlines and turns.
+// Objects of an engine: limits, objects in use, numbers of queue pairs; deadlines and turns.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -91,9 +91,8 @@ TEST(Objects, CompletionsOfADestroyedQueuePairAreGone) {
   EXPECT_TRUE(pair.poll(0).empty());
 }
 
-// A program ends when all that it waited for has come; its peer must not be left without an acknowledgement that was
-// lost.
-TEST(Objects, WhoTakesLeaveAcknowledgesSeveralTimes) {
+// A program ends when it has all its completions; its peer must get an acknowledgement even if one was lost.
+TEST(Objects, AnEndingQueuePairRepeatsItsFinalAck) {
   TwoEngines pair;
   int acknowledgements = 0;
   pair.drop = [&](const Sent& sent) {
@@ -112,7 +111,7 @@ TEST(Objects, WhoTakesLeaveAcknowledgesSeveralTimes) {
   EXPECT_EQ(completions[0].status, CompletionStatus::kSuccess);
 }
 
-// A reply tells what it replies to, if only it comes: the completion of a send is there before that of its reply.
+// A reply acknowledges its request, if only it arrives: the completion of a send is there before that of its reply.
 TEST(Objects, AReplyRepeatsAnAcknowledgementThatWasLost) {
   for (const unsigned replies_lost : {0u, 1u}) {
     TwoEngines pair;
@@ -132,7 +131,7 @@ TEST(Objects, AReplyRepeatsAnAcknowledgementThatWasLost) {
   }
 }
 
-TEST(Objects, WhoHasReceivedNothingTakesLeaveInSilence) {
+TEST(Objects, AQueuePairWithoutReceivedPacketsEndsSilently) {
   TwoEngines pair;
   pair.side[0].engine->send_final_acks();
   pair.round();
@@ -151,7 +150,7 @@ TEST(Objects, NotificationsComeOnceAnArm) {
   EXPECT_EQ(side.notifications[0].user, &side.send_cq);
 }
 
-// A completion that came between the program's last poll and its arming is one to wake it for.
+// A completion between the program's last poll and its arming is a reason to wake it.
 TEST(Objects, ArmingWithOneUnpolledNotifiesAtOnce) {
   TwoEngines pair;
   auto& side = pair.side[0];
@@ -166,7 +165,7 @@ TEST(Objects, ArmingWithOneUnpolledNotifiesAtOnce) {
   EXPECT_EQ(notification->kind, Notification::Kind::kCompletion);
   EXPECT_EQ(notification->user, &side.send_cq);
   EXPECT_FALSE(side.engine->poll_notification().has_value());
-  // Who arms when it is woken, and polls then, is not woken for the same completion again.
+  // A program that arms when it is woken, and polls then, is not woken again for the same completion.
   side.engine->request_notify(side.send_cq, false);
   EXPECT_FALSE(side.engine->poll_notification().has_value());
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, 2)).ok());
@@ -174,7 +173,7 @@ TEST(Objects, ArmingWithOneUnpolledNotifiesAtOnce) {
   EXPECT_EQ(side.notifications.size(), 1u);
 }
 
-// Solicited ones stay so until they are polled, whatever lies around them and whatever is taken away.
+// Completions stay solicited until they are polled, whatever is around them or removed.
 TEST(Objects, ArmingForSolicitedOnesKnowsWhichAreUnpolled) {
   CompletionQueue cq{8, nullptr};
   const auto push = [&cq](std::uint32_t qpn, bool solicited) {
@@ -224,7 +223,7 @@ TEST(Objects, AnArmThatIsTakenBackNotifiesNobody) {
   EXPECT_TRUE(side.notifications.empty());
 }
 
-// What destroying them would answer.
+// As destroying them would return.
 TEST(Objects, SayWhetherTheyAreInUse) {
   TwoEngines pair;
   auto& side = pair.side[0];
@@ -242,7 +241,7 @@ TEST(Objects, SayWhetherTheyAreInUse) {
   EXPECT_TRUE(side.engine->destroy_cq(cq).ok());
 }
 
-TEST(Objects, AnOverrunCompletionQueueIsToldAndEndsTheQueuePair) {
+TEST(Objects, AnOverrunCompletionQueueIsReportedAndEndsTheQueuePair) {
   PairOptions options;
   options.cq_entries = 2;
   TwoEngines pair{options};
@@ -251,9 +250,9 @@ TEST(Objects, AnOverrunCompletionQueueIsToldAndEndsTheQueuePair) {
   ASSERT_TRUE(pair.run_until_idle());
   EXPECT_EQ(pair.state(0), QpState::kErr);
   EXPECT_EQ(pair.poll(0).size(), 2u) << "nothing was overwritten";
-  std::size_t told = 0;
-  for (const Notification& n : pair.side[0].notifications) told += n.kind == Notification::Kind::kCqError ? 1 : 0;
-  EXPECT_EQ(told, 1u);
+  std::size_t reported = 0;
+  for (const Notification& n : pair.side[0].notifications) reported += n.kind == Notification::Kind::kCqError ? 1 : 0;
+  EXPECT_EQ(reported, 1u);
 }
 
 TEST(Objects, AnOverrunCompletionQueueTakesNothingMore) {
@@ -297,7 +296,7 @@ TEST(Objects, ACompletionQueueThatIgnoresOverrunsKeepsTheNewest) {
 
 TEST(Objects, AQueuePairInErrorHasOutputWhileItsNakWaits) {
   TwoEngines pair;
-  pair.paused[1] = true;  // what arrives there is handed in below, and nothing leaves
+  pair.paused[1] = true;  // packets to it are injected below, and nothing leaves
   auto request = pair.write(0, 0, 100, 1);
   request.rkey ^= 1;
   ASSERT_TRUE(pair.post(0, request).ok());
@@ -353,11 +352,11 @@ TEST(Objects, QueuePairsSendInTurn) {
     const std::uint32_t to = load_be24(static_cast<const std::byte*>(out.slices[0].data) + 5);
     if (order.empty() || order.back() != to) order.push_back(to);
   }
-  // A turn is the largest batch there could be, of packets four times as long: 16 packets and what a batch is longer.
+  // A turn is the largest possible batch, of packets four times as long: 16 packets and the batch's overhead.
   EXPECT_THAT(order, testing::ElementsAre(1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3));
 }
 
-// Against the obvious: every deadline in a list, the smallest taken.
+// Compared with the naive method: every deadline in a list, the smallest taken.
 TEST(Timers, TakeTheEarliestInOrder) {
   TwoEngines pair;  // gives an environment to queue pairs that only carry a place in the heap
   auto& side = pair.side[0];

@@ -97,7 +97,7 @@ TEST_P(Opcodes, ReadFetchesEveryByte) {
   expect_clean(pair);
 }
 
-TEST_P(Opcodes, AtomicsAnswerTheOriginal) {
+TEST_P(Opcodes, AtomicsReturnTheOriginal) {
   TwoEngines pair{options()};
   const auto word = [&](int i, std::size_t at) -> std::uint64_t& {
     return *reinterpret_cast<std::uint64_t*>(pair.side[i].memory.data() + at);
@@ -206,7 +206,7 @@ TEST_P(Opcodes, ScatterListsAndInlineData) {
   EXPECT_TRUE(pair.same(6000, 1, 21000));
   EXPECT_TRUE(pair.same(7000, 3000, 21001));
   EXPECT_STREQ(reinterpret_cast<const char*>(pair.side[1].memory.data() + 30000), "inline data is copied at post");
-  // And the other way round: a READ's answer goes into several pieces.
+  // And the reverse: READ responses go into several pieces.
   auto read = pair.request(0, WorkOpcode::kRdmaRead, 0, 0, 3, 40000);
   read.sges = list;
   pair.fill(1, 12);
@@ -218,7 +218,7 @@ TEST_P(Opcodes, ScatterListsAndInlineData) {
   expect_clean(pair);
 }
 
-TEST_P(Opcodes, MixedWorkCompletesInPostingOrderBothWays) {
+TEST_P(Opcodes, MixedWorkCompletesInPostingOrderInBothDirections) {
   TwoEngines pair{options()};
   pair.fill(0, 13);
   pair.fill(1, 14);

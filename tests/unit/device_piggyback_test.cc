@@ -1,5 +1,5 @@
-// Acknowledgements inside data packets (docs/wire.md#acknowledgement-inside-a-data-packet): when one travels there,
-// when it keeps its own packet, and what the receiver makes of it.
+// Piggybacked ACKs (docs/wire.md#acknowledgement-inside-a-data-packet): when an acknowledgement is piggybacked, when it
+// has its own packet, and how the receiver processes it.
 #include <gmock/gmock.h>
 
 #include "support/two_engines.h"
@@ -13,7 +13,7 @@ class Piggyback : public testing::Test {
   static bool carries(const Sent& sent) { return !sent.packet().control && sent.packet().bxth.piggyback; }
   std::size_t carried_by(int i) const { return pair.sent_by(i, carries); }
   std::size_t acks_by(int i) const { return pair.sent_by(i, is_ack); }
-  // Side 0 sends, and side 1 posts in the instant in which that arrives.
+  // Side 0 sends, and side 1 posts in the instant in which the packet arrives.
   void ping_pong(const SendRequest& ping, const SendRequest& pong) {
     ASSERT_TRUE(pair.post(0, ping).ok());
     pair.round();
@@ -21,7 +21,7 @@ class Piggyback : public testing::Test {
     ASSERT_TRUE(pair.post(1, pong).ok());
     pair.round();
   }
-  // What side 0 sent last, as it arrives at side 1.
+  // The last packet of side 0, as it arrives at side 1.
   [[nodiscard]] Datagram newest() const {
     return {.source = pair.side[0].address,
             .destination = pair.side[1].address,
@@ -78,7 +78,7 @@ TEST_F(Piggyback, AReplyCarriesTheAcknowledgement) {
   expect_all_counted();
 }
 
-// A request that is alone is written with its acknowledgement inside at once (qp/state/poll_transmit.cc).
+// A single request is written with its piggybacked ACK at once (qp/state/poll_transmit.cc).
 TEST_F(Piggyback, AReplyThatIsASendCarriesItToo) {
   pair.fill(1, 1);
   ASSERT_TRUE(pair.post_receive(0, 8192, 64, 3).ok());
@@ -114,7 +114,7 @@ TEST(PiggybackAtTheLeastMtu, AReplyThatFillsItsPacketIsFollowedByItsOwn) {
   EXPECT_EQ(pair.poll(0).size() + pair.poll(1).size(), 2u);
 }
 
-TEST_F(Piggyback, SeenAtAGlanceAllIsSentWhereNothingMoreLeaves) {
+TEST_F(Piggyback, HasNothingPendingWhenNothingMoreLeaves) {
   Engine& replies = *pair.side[1].engine;
   ASSERT_TRUE(pair.run_until_idle());
   EXPECT_TRUE(replies.all_sent());
@@ -166,7 +166,7 @@ TEST_F(Piggyback, AShorterLastPacketCarriesIt) {
   EXPECT_EQ(pair.poll(0).size(), 1u);
 }
 
-// A peer that polls until it is acknowledged and then spins on its memory receives all of the reply by that.
+// A peer that polls until it is acknowledged and then spins on its memory receives the whole reply that way.
 TEST_F(Piggyback, AReplyOfSeveralBatchesHasTheAcknowledgementInTheLast) {
   constexpr std::uint32_t kBytes = 200 * 1024;
   pair.fill(1, 3);
@@ -197,7 +197,7 @@ TEST_F(Piggyback, ALongReplyHasTheAcknowledgementInTheFirstBatch) {
   ASSERT_TRUE(pair.run_until_idle());
 }
 
-// Longer than for a reply to begin, for by now it is certain; but the peer would ask again.
+// Longer than until a reply begins, because now it is certain to come; but the peer would ask again.
 TEST_F(Piggyback, AReplyThatLeavesSlowlyDoesNotKeepTheAcknowledgement) {
   pair.paused[1] = true;
   ASSERT_TRUE(pair.post(0, pair.write(0, 512 << 10, 8, 1)).ok());
@@ -245,7 +245,7 @@ TEST_F(Piggyback, ALostCarrierIsRepaired) {
   expect_all_counted();
 }
 
-// The first reply is overtaken by the second: what its acknowledgement says is known, its data is not.
+// The second reply overtakes the first: the first one's acknowledgement has no news, its data has.
 TEST_F(Piggyback, AnOvertakenAcknowledgementIsCountedAndItsDataTaken) {
   pair.fill(1, 5);
   pair.extra_delay = [](const Sent& sent) { return sent.from == 1 && sent.psn() == 5000 ? 20_us : Duration{}; };
@@ -283,7 +283,7 @@ TEST_F(Piggyback, WhatCannotBeIsDroppedWithItsPacket) {
   expect_all_counted();
 }
 
-// What a driver may leave for its next call: an acknowledgement of one queue pair, and nothing else.
+// A driver may leave this for its next call: an acknowledgement of one queue pair, and nothing else.
 TEST_F(Piggyback, OwesOnlyAnAcknowledgement) {
   Engine& engine = *pair.side[1].engine;
   EXPECT_FALSE(engine.has_only_ack_pending()) << "nothing happened";
@@ -298,7 +298,7 @@ TEST_F(Piggyback, OwesOnlyAnAcknowledgement) {
   EXPECT_FALSE(engine.has_only_ack_pending()) << "a request is to be sent";
 }
 
-// What a driver may wait for in a poll that has its completion: the rest of the peer's message, where nothing else is.
+// A driver may wait for this in a poll that has its completion: the rest of the peer's message, and nothing else.
 TEST_F(Piggyback, OnlyReceives) {
   Engine& engine = *pair.side[1].engine;
   const QueuePair* const qp = pair.side[1].qp;
@@ -320,7 +320,7 @@ TEST_F(Piggyback, OnlyReceives) {
   EXPECT_FALSE(engine.only_receives(qp)) << "the message is whole";
 }
 
-TEST_F(Piggyback, OwesMoreWhereTheApplicationIsToBeTold) {
+TEST_F(Piggyback, HasPendingWorkForApplicationEvents) {
   Engine& engine = *pair.side[1].engine;
   pair.paused[1] = true;
   ASSERT_TRUE(pair.post_receive(1, 0, 64, 7).ok());
@@ -336,8 +336,8 @@ TEST_F(Piggyback, OwesMoreWhereTheApplicationIsToBeTold) {
   EXPECT_TRUE(engine.poll_notification().has_value());
 }
 
-// An acknowledgement that waits for the program's reply goes on waiting when copies of the packet come: else it leaves
-// alone, and a peer that spins on its memory stops receiving with it.
+// An acknowledgement that waits for the program's reply still waits when copies of the packet arrive. Else it would
+// leave alone, and a peer that spins on its memory stops receiving with it.
 TEST_F(Piggyback, CopiesDoNotHurryAnAcknowledgementThatWaits) {
   pair.paused[1] = true;
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
@@ -355,7 +355,7 @@ TEST_F(Piggyback, CopiesDoNotHurryAnAcknowledgementThatWaits) {
   EXPECT_FALSE(side.engine->only_deferrable_output()) << "the acknowledgement was lost: at once";
 }
 
-// A peer whose CAPS say that it knows bitmap mode, but not this.
+// A peer whose CAPS declare bitmap mode, but not piggybacked ACKs.
 TEST(PiggybackCapability, WithoutItAcknowledgementsKeepTheirOwnPacket) {
   PairOptions options;
   options.settle = false;

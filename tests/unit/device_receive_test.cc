@@ -1,4 +1,4 @@
-// The way in: each reason that the engine itself (not the parser, not the responder) has for dropping a packet, reached
+// The receive path: each reason of the engine itself (not of the parser or the responder) to drop a packet, reached
 // once; nothing else changes, and accepted plus all drops equals received.
 #include <gmock/gmock.h>
 
@@ -88,7 +88,8 @@ TEST_F(Receive, EveryFlippedBitIsNoticed) {
   EXPECT_GT(pair.side[1].count(DropReason::kBadIcrc), 0u);
 }
 
-// In bitmap mode a WRITE of one packet has a way of its own in, from the second packet on (qp/receive/single_write.cc).
+// In bitmap mode a WRITE of one packet has a fast path on arrival, from the second packet on
+// (qp/receive/single_write.cc).
 TEST_F(Receive, AWholeWriteIsTakenWholeOrNotAtAll) {
   auto& side = pair.side[1];
   wire::Packet next = write();

@@ -1,5 +1,5 @@
-// A request that is refused while packets far beyond it are here: its NAK leaves when the queue pair keeps nothing of
-// these any more.
+// A request is refused while packets far beyond it have arrived: its NAK leaves after the queue pair has dropped all of
+// them.
 #include <gmock/gmock.h>
 
 #include "support/two_engines.h"

@@ -1,4 +1,4 @@
-// Numbers of queue pairs where an engine has several slots of them. device/qp_table.h
+// Queue pair numbers of an engine with several slots. device/qp_table.h
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class SlotsOfAnEngine : public testing::Test {
   std::set<std::uint32_t> numbers;
 };
 
-// Who has seen some knows nothing of the next.
+// Known numbers do not reveal the next.
 TEST_F(SlotsOfAnEngine, NumbersAreNotCountedUp) {
   std::set<std::uint32_t> steps;
   std::uint32_t last = 0;
@@ -95,7 +95,7 @@ TEST_F(SlotsOfAnEngine, OneIsUsedUpAndAnotherHelps) {
   }
 }
 
-// Numbers of queue pairs that go are given again, and never one that is in use.
+// Numbers of destroyed queue pairs are reused, and never one that is in use.
 TEST_F(SlotsOfAnEngine, NumbersComeBack) {
   engine.add_slot(7);
   create_all();

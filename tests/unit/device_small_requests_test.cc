@@ -1,5 +1,5 @@
-// Small requests leave in runs (qp/send/transmit_small.cc) and are acknowledged in runs: what is on the wire and in
-// memory is as if each had been looked at alone.
+// Small requests leave in runs (qp/send/transmit_small.cc) and are acknowledged in runs: the wire and memory are the
+// same as if each had been handled alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct SmallRequests : testing::Test {
   }
 };
 
-TEST_F(SmallRequests, APacketOfARunSaysWhatItWouldAlone) {
+TEST_F(SmallRequests, APacketOfARunEqualsASingleOne) {
   pair.fill(0, 1);
   post(writes(64));
   ASSERT_TRUE(pair.run_until_idle());
@@ -50,7 +50,7 @@ TEST_F(SmallRequests, APacketOfARunSaysWhatItWouldAlone) {
     EXPECT_EQ(sent[i]->batch, sent[0]->batch) << i;
     EXPECT_EQ(packet.op, wire::RcOp::kWriteOnly);
     EXPECT_EQ(packet.bth.psn.value(), kFirstPsn + i);
-    EXPECT_EQ(packet.bth.ack_request, i % 16 == 15) << i;  // what its window asks for
+    EXPECT_EQ(packet.bth.ack_request, i % 16 == 15) << i;  // as its window requires
     EXPECT_EQ(packet.bxth.msn, i);
     EXPECT_EQ(packet.bxth.rsn, 0u);
     EXPECT_EQ(packet.bxth.packet_index, 0u);
@@ -62,9 +62,9 @@ TEST_F(SmallRequests, APacketOfARunSaysWhatItWouldAlone) {
   EXPECT_EQ(pair.side[0].count(Counter::kSentDataPackets), 64u);
 }
 
-// One that is alone (qp/send/transmit_single.cc) beside the first of two: but for the acknowledgement that it asks for,
-// and the ICRC, the same bytes.
-TEST_F(SmallRequests, OneAloneSaysWhatItWouldInARun) {
+// A single one (qp/send/transmit_single.cc) beside the first of two: the same bytes, except for its acknowledgement
+// request and the ICRC.
+TEST_F(SmallRequests, ASingleOneEqualsAPacketOfARun) {
   for (const bool sends : {false, true}) {
     std::vector<std::vector<std::byte>> first;
     for (const std::uint32_t count : {1u, 2u}) {
@@ -107,7 +107,7 @@ TEST_F(SmallRequests, ABatchOfThemIsOneSlice) {
   EXPECT_EQ(out.slices.size(), 1u);
 }
 
-// The fifth names memory that is not there: what is before it completes, it fails, what is behind is flushed.
+// The fifth names memory that is not there: earlier ones complete, it fails, later ones are flushed.
 struct WrongMemory : SmallRequests, testing::WithParamInterface<int> {};
 TEST_P(WrongMemory, FailsInItsTurn) {
   auto requests = writes(8);
@@ -154,13 +154,13 @@ TEST_F(SmallRequests, MayBeGatheredFromSeveralRegions) {
   EXPECT_TRUE(same(1024, 0, 40));
 }
 
-// A run ends where the peer's credit does, and goes on when there is more.
+// A run ends at the peer's credit, and continues when there is more.
 TEST(SmallRequestsCredit, ARunEndsWithTheCredit) {
   TwoEngines pair{options(16)};
   std::uint32_t most = 0, flying = 0;
   pair.drop = [&](const Sent& sent) {
     if (sent.from == 0 && sent.data()) most = std::max(most, ++flying);
-    if (sent.from == 1) flying = 0;  // one acknowledgement for all that has come
+    if (sent.from == 1) flying = 0;  // one acknowledgement for all that have arrived
     return false;
   };
   std::vector<SendRequest> requests;
@@ -172,7 +172,7 @@ TEST(SmallRequestsCredit, ARunEndsWithTheCredit) {
   EXPECT_LE(most, 16u);
 }
 
-// Lists of all kinds and sizes, both ways, over a network that loses: every byte where it belongs, each completion once
+// Lists of all kinds and sizes, in both directions, over a lossy network: every byte in its place, each completion once
 // and in order.
 TEST(SmallRequestsMixed, AmongOthersAndWithLosses) {
   for_each_seed(20, [](Random& random) {

@@ -1,4 +1,4 @@
-// Shared receive queues: who takes a receive when, what comes back, what is told.
+// Shared receive queues: the order in which queue pairs take receives, flushes, and events.
 #include <gmock/gmock.h>
 
 #include <cerrno>
@@ -82,7 +82,7 @@ class SharedReceives : public testing::TestWithParam<RecoveryMode> {
     }
     return ids;
   }
-  std::size_t told(Notification::Kind kind) const {
+  std::size_t reported(Notification::Kind kind) const {
     std::size_t n = 0;
     for (const Notification& each : pair->side[1].notifications) n += each.kind == kind ? 1 : 0;
     return n;
@@ -162,24 +162,24 @@ TEST_P(SharedReceives, FewerReceivesThanMessagesUnderLossAreEnough) {
   EXPECT_EQ(srq->size(), 8u);
 }
 
-TEST_P(SharedReceives, TheLimitIsToldOnceAnArming) {
+TEST_P(SharedReceives, TheLimitIsReportedOncePerArming) {
   Engine& engine = *pair->side[1].engine;
   for (std::uint64_t id = 0; id < 5; ++id) ASSERT_TRUE(post_shared(id).ok());
   ASSERT_TRUE(engine.modify_srq(srq, {.limit = 4}, kSrqAttrLimit).ok());
   ASSERT_TRUE(send(0, 0).ok());
   ASSERT_TRUE(pair->run_until_idle());
-  EXPECT_EQ(told(Notification::Kind::kSrqLimitReached), 0u) << "four are left, and that is the limit";
+  EXPECT_EQ(reported(Notification::Kind::kSrqLimitReached), 0u) << "four are left, and that is the limit";
   ASSERT_TRUE(send(1, 1).ok());
   ASSERT_TRUE(pair->run_until_idle());
-  EXPECT_EQ(told(Notification::Kind::kSrqLimitReached), 1u);
+  EXPECT_EQ(reported(Notification::Kind::kSrqLimitReached), 1u);
   EXPECT_EQ(pair->side[1].notifications.back().user, &srq);
   EXPECT_EQ(engine.query_srq(srq).limit, 0u);
   ASSERT_TRUE(send(1, 2).ok());
   ASSERT_TRUE(pair->run_until_idle());
-  EXPECT_EQ(told(Notification::Kind::kSrqLimitReached), 1u);
+  EXPECT_EQ(reported(Notification::Kind::kSrqLimitReached), 1u);
   ASSERT_TRUE(engine.modify_srq(srq, {.limit = 3}, kSrqAttrLimit).ok());
   pair->run_for(1_us);
-  EXPECT_EQ(told(Notification::Kind::kSrqLimitReached), 2u) << "two are left: below the limit already";
+  EXPECT_EQ(reported(Notification::Kind::kSrqLimitReached), 2u) << "two are left: below the limit already";
 }
 
 TEST_P(SharedReceives, ChangesAreCheckedAndNothingChangesWhereTheyAreWrong) {
@@ -196,7 +196,7 @@ TEST_P(SharedReceives, ChangesAreCheckedAndNothingChangesWhereTheyAreWrong) {
   EXPECT_EQ(engine.query_srq(srq).sge_max, 2u);
 }
 
-// The one that a message had begun to fill is used up, the others go on serving the other queue pair.
+// A receive that a message has begun to fill is used up; the others continue to serve the other queue pair.
 TEST_P(SharedReceives, OnErrorTheBegunOneIsFlushedAndTheOthersStay) {
   for (std::uint64_t id = 0; id < 3; ++id) ASSERT_TRUE(post_shared(id).ok());
   pair->drop = [](const Sent& sent) { return sent.data() && sent.psn() == 1002; };
@@ -211,7 +211,7 @@ TEST_P(SharedReceives, OnErrorTheBegunOneIsFlushedAndTheOthersStay) {
   EXPECT_EQ(completions[0].qp_num, number(0));
   EXPECT_EQ(srq->size(), 2u);
   pair->run_for(1_us);
-  EXPECT_EQ(told(Notification::Kind::kLastWqeReached), 1u);
+  EXPECT_EQ(reported(Notification::Kind::kLastWqeReached), 1u);
   pair->drop = nullptr;
   ASSERT_TRUE(send(1, 2).ok());
   ASSERT_TRUE(send(1, 2).ok());
@@ -243,7 +243,7 @@ TEST_P(SharedReceives, AnEngineMayGoWithEverythingInUse) {
   pair.reset();
 }
 
-// IBTA: the local keys of a shared queue's receives belong to its protection domain, whatever the queue pair's is.
+// IBTA: the local keys of a shared queue's receives belong to its protection domain, whichever the queue pair's is.
 TEST_P(SharedReceives, KeysAreOfTheSharedQueuesDomain) {
   TwoEngines::Side& me = pair->side[1];
   ASSERT_TRUE(me.engine->destroy_qp(receiver[0]).ok());

@@ -119,8 +119,7 @@ TEST(Transfer, ASendIsScatteredOverTheReceivesBlocks) {
   EXPECT_EQ(pair.side[1].count(Counter::kTransfersComplete), 1u);
 }
 
-// The start of the second operation (1008) is lost; what comes before its retransmission escapes, and is released by
-// it.
+// The start of the second operation (1008) is lost; packets before its retransmission escape, and are released by it.
 TEST(Transfer, PacketsBeforeTheirStartEscapeAndAreReleased) {
   TwoEngines pair{options()};
   pair.fill(0, 5);
@@ -140,7 +139,7 @@ TEST(Transfer, PacketsBeforeTheirStartEscapeAndAreReleased) {
   EXPECT_EQ(pair.accepted_and_dropped(1), rx.count(Counter::kReceivedPackets));
 }
 
-// While they are in the escape channel, no acknowledgement says that they have arrived.
+// While they are in the escape channel, no acknowledgement reports their arrival.
 TEST(Transfer, EscapedPacketsAreNotAcknowledged) {
   TwoEngines pair{options()};
   pair.drop = [](const Sent& sent) { return sent.from == 0 && sent.psn() == 1008 && sent.copy == 1; };
@@ -163,7 +162,7 @@ TEST(Transfer, EscapedPacketsAreNotAcknowledged) {
   EXPECT_TRUE(seen);
 }
 
-// The start does not come in time: what waits for it is dropped, counted, and sent again like anything lost.
+// The start does not come in time: packets that wait for it are dropped, counted, and retransmitted like lost ones.
 TEST(Transfer, TheEscapeChannelForgetsInTime) {
   TwoEngines pair{options({.threshold_bytes = 4 * kSegment,
                            .segment_bytes = kSegment,
@@ -207,10 +206,10 @@ TEST(Transfer, TheMaskKnowsDuplicates) {
   EXPECT_EQ(pair.side[1].count(DropReason::kDuplicate), 1u);
 }
 
-// The receiver's completion stands when the last bit does: before the sender can have heard of it.
+// The receiver completes at the last bit: before the sender can know.
 TEST(Transfer, TheReceiverCompletesWithoutTheSendersLastAcknowledgement) {
   TwoEngines pair{options()};
-  pair.drop = [](const Sent& sent) { return sent.from == 1; };  // nothing is heard of the receiver
+  pair.drop = [](const Sent& sent) { return sent.from == 1; };  // nothing arrives from the receiver
   ASSERT_TRUE(pair.post_receive(1, 0, 0, 5).ok());
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaWriteWithImm, 0, 6 * kSegment, 1)).ok());
   pair.run_for(200_us);
@@ -222,7 +221,7 @@ TEST(Transfer, TheReceiverCompletesWithoutTheSendersLastAcknowledgement) {
   EXPECT_EQ(pair.poll(0).size(), 1u);
 }
 
-// More operations than numbers, under loss: a number is used again only when nobody can mean the other.
+// More operations than numbers, under loss: a number is reused only when no packet can mean the other.
 TEST(Transfer, NumbersAreUsedAgain) {
   for_each_seed(5, [](Random& random) {
     PairOptions pair_options = options({.threshold_bytes = 2 * kMtu, .segment_bytes = kMtu});
@@ -240,8 +239,9 @@ TEST(Transfer, NumbersAreUsedAgain) {
   });
 }
 
-// A plain WRITE takes no receive; who watches its region hears of it all the same, when its last packet is here.
-TEST(Transfer, WhoWatchesARegionHearsOfWrites) {
+// A plain WRITE takes no receive; a program that watches its region gets an event all the same, when the last packet
+// has arrived.
+TEST(Transfer, AWatchedRegionGetsEventsOfWrites) {
   TwoEngines pair{options()};
   int user = 0;
   Engine& rx = *pair.side[1].engine;
@@ -251,7 +251,7 @@ TEST(Transfer, WhoWatchesARegionHearsOfWrites) {
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 6 * kSegment, 1)).ok());
   pair.run_for(100_us);
   EXPECT_FALSE(rx.poll_write_arrival());
-  all = true;  // still nothing reaches the sender: it can't know when the receiver does
+  all = true;  // still nothing reaches the sender: it cannot know when the receiver does
   pair.run_for(5_ms);
   const auto arrival = rx.poll_write_arrival();
   ASSERT_TRUE(arrival);
@@ -270,7 +270,7 @@ TEST(Transfer, WhoWatchesARegionHearsOfWrites) {
   EXPECT_FALSE(rx.poll_write_arrival());
 }
 
-// Settings of transfers change while the program runs: for messages that begin after that.
+// Settings of transfers change while the program runs: they apply to messages that begin later.
 TEST(Transfer, SettingsChangeBetweenMessages) {
   struct Undivided final : RecoveryEditor {
     void edit(RecoveryConfig&, bool) const override {}
@@ -281,7 +281,7 @@ TEST(Transfer, SettingsChangeBetweenMessages) {
   Engine& tx = *pair.side[0].engine;
   const auto operations = [&] { return pair.side[1].count(Counter::kOperationsComplete); };
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 6 * kSegment, 1)).ok());
-  pair.run_for(3_us);  // the first packets are on their way
+  pair.run_for(3_us);  // the first packets are in flight
   Undivided change;
   ASSERT_TRUE(tx.change_recovery(std::nullopt, change, pair.now).ok());
   EXPECT_EQ(tx.transfer().segment_bytes, 0u);
@@ -299,7 +299,7 @@ TEST(Transfer, SettingsChangeBetweenMessages) {
   EXPECT_TRUE(pair.same(0, 6 * kSegment));
 }
 
-// A region that goes while an operation is under way: what was looked up at registration is not used any more.
+// A region is deregistered during an operation: the look-up of its registration is not used any more.
 TEST(Transfer, ARegionThatGoesIsFoundOut) {
   PairOptions pair_options = options();
   pair_options.one_way_delay = 50_us;

@@ -1,5 +1,5 @@
-// UC and UD queue pairs of two engines: what arrives arrives whole and once, what does not is counted, and nothing that
-// a peer or the network does stops either side.
+// UC and UD queue pairs of two engines: messages arrive whole and once or are counted as lost, and nothing that a peer
+// or the network does stops either side.
 #include <gmock/gmock.h>
 
 #include <cerrno>
@@ -121,7 +121,7 @@ TEST(Ud, WithoutAReceiveOrWithOneTooShortAMessageIsDropped) {
   const auto received = pair.poll_receives(1);
   ASSERT_EQ(received.size(), 1u) << "the receive was left for the next";
   EXPECT_EQ(received[0].byte_length, kGrh + 7);
-  EXPECT_EQ(pair.poll(0).size(), 3u) << "the sender hears nothing of it";
+  EXPECT_EQ(pair.poll(0).size(), 3u) << "the sender gets no notification";
   EXPECT_EQ(pair.accepted_and_dropped(1), pair.side[1].count(Counter::kReceivedPackets));
 }
 
@@ -137,7 +137,7 @@ TEST(Ud, AMessageLongerThanTheMtuIsALocalLengthError) {
   EXPECT_EQ(sent[1].status, CompletionStatus::kLocalLengthError);
   EXPECT_EQ(sent[2].status, CompletionStatus::kFlushed);
   EXPECT_EQ(pair.state(0), QpState::kSqe);
-  // It still receives, and sends again once it is told to.
+  // It still receives, and sends again after it is moved back.
   ASSERT_TRUE(pair.post_receive(0, 0, 200, 1).ok());
   ASSERT_TRUE(pair.post(1, pair.request(1, WorkOpcode::kSend, 0, 8, 1)).ok());
   ASSERT_TRUE(pair.post(0, pair.send(0, 8, 4)).ok());
@@ -307,7 +307,7 @@ TEST(Uc, AMessageThatLosesAPacketIsDroppedWhole) {
     EXPECT_EQ(pair.poll(0).size(), 5u);
     EXPECT_EQ(pair.poll_receives(1).size(), 4u);
     EXPECT_EQ(pair.side[1].count(Counter::kUcMessagesDropped), 1u);
-    // The receive of the one that was lost went to the next.
+    // The receive of the lost one went to the next.
     EXPECT_TRUE(pair.same(0, 3000, 512 * 1024));
     for (std::uint64_t i = 2; i < 5; ++i) EXPECT_TRUE(pair.same(i * 4096, 3000, 512 * 1024 + (i - 1) * 4096)) << i;
     EXPECT_EQ(pair.accepted_and_dropped(1), pair.side[1].count(Counter::kReceivedPackets));
@@ -328,8 +328,8 @@ TEST(Uc, WhatComesTwiceOrLateIsNotTakenAgain) {
   EXPECT_TRUE(pair.same(2 * 4096, 100, 512 * 1024 + 4096));
 }
 
-// Told of whole messages only, with or without an immediate.
-TEST(Uc, WhoWatchesARegionHearsOfWrites) {
+// Events for whole messages only, with or without an immediate.
+TEST(Uc, AWatchedRegionGetsEventsOfWrites) {
   Connected pair;
   int user = 0;
   Engine& rx = *pair.side[1].engine;
@@ -401,7 +401,7 @@ TEST(Uc, ASendQueueIsDrainedAtTheEndOfItsMessage) {
   EXPECT_EQ(pair.poll(0).size(), 1u);
 }
 
-// Which attributes each move takes: IBTA table 92.
+// The attributes of each transition: IBTA table 92.
 TEST(Unreliable, MovesTakeTheAttributesOfTheirTransport) {
   PairOptions options = options_of(QpType::kUd);
   options.connect = false;
@@ -423,8 +423,7 @@ TEST(Unreliable, MovesTakeTheAttributesOfTheirTransport) {
   ASSERT_TRUE(uc.modify(0, QpState::kRts, kQpAttrState | kQpAttrSqPsn).ok());
 }
 
-// Whatever the network does: of UC each message whole, in order and once, or not at all; of UD each whole or not at
-// all.
+// For any network: of UC each message whole, in order and once, or not at all; of UD each whole or not at all.
 TEST(Unreliable, OverABadNetworkMessagesAreIntactOrAbsent) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kDevice = 77, kOtherDevice = 78;
 
-// Two engines as two programs of one device, and what a third has.
+// Two engines as two programs of one device, and a third's use.
 class LimitsOfADevice : public testing::Test {
  protected:
   LimitsOfADevice() {
@@ -53,7 +53,7 @@ class LimitsOfADevice : public testing::Test {
 };
 
 TEST_F(LimitsOfADevice, QueuePairsOfAllProgramsCount) {
-  EXPECT_EQ(table->rows[2].queue_pairs, 1u) << "what there was before is told";
+  EXPECT_EQ(table->rows[2].queue_pairs, 1u) << "earlier use is reported";
   const auto third = create(0), fourth = create(1);
   ASSERT_TRUE(third);
   ASSERT_TRUE(fourth);
@@ -62,10 +62,10 @@ TEST_F(LimitsOfADevice, QueuePairsOfAllProgramsCount) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.reason().error(), ENOMEM);
     EXPECT_EQ(table->rows[2 + i].queue_pairs, 2u) << "a refusal leaves no trace";
-    const auto told = events(i);
-    ASSERT_EQ(told.size(), 1u);
-    EXPECT_EQ(told[0].type, trace::EventType::kLimitReached);
-    EXPECT_EQ(told[0].values,
+    const auto reported = events(i);
+    ASSERT_EQ(reported.size(), 1u);
+    EXPECT_EQ(reported[0].type, trace::EventType::kLimitReached);
+    EXPECT_EQ(reported[0].values,
               (std::array<std::uint64_t, 3>{static_cast<std::uint64_t>(trace::Limit::kQueuePairs), 4, 4}));
   }
   ASSERT_TRUE(pair.side[0].engine->destroy_qp(third.value()).ok());
@@ -88,9 +88,9 @@ TEST_F(LimitsOfADevice, StateOfAllProgramsCounts) {
   EXPECT_TRUE(create(0));
   table->rows[9].state_bytes = 1u << 20;
   EXPECT_FALSE(create(0));
-  const auto told = events(0);
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].values,
+  const auto reported = events(0);
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_EQ(reported[0].values,
             (std::array<std::uint64_t, 3>{static_cast<std::uint64_t>(trace::Limit::kDeviceState), 1u << 20, 1u << 20}));
 }
 

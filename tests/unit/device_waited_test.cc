@@ -1,5 +1,5 @@
-// Packets lie in a host until its program gets a core (docs/wire.md#bitmap-acknowledgement): both hosts say how long,
-// and what congestion control makes of a round trip is the rest.
+// Packets lie in a host until its program gets a core (docs/wire.md#bitmap-acknowledgement): both hosts report how
+// long, and congestion control uses the rest of the round trip.
 #include <gmock/gmock.h>
 
 #include "support/two_engines.h"
@@ -24,7 +24,7 @@ struct Waits : testing::Test {
   [[nodiscard]] qp::Requester::Snapshot sender() const { return pair.side[0].qp->requester().snapshot(); }
 };
 
-TEST_F(Waits, TheAcknowledgementSaysHowLongThePacketLay) {
+TEST_F(Waits, TheAcknowledgementStatesHowLongThePacketLay) {
   pair.waits[1] = 300_us;
   write(64, 1);
   const auto ack =
@@ -36,7 +36,7 @@ TEST_F(Waits, TheAcknowledgementSaysHowLongThePacketLay) {
   EXPECT_EQ(said->waited, Duration::from_ns(300'000 / 256 * 256));
 }
 
-TEST_F(Waits, NothingIsSaidOfWhatDidNotWait) {
+TEST_F(Waits, NothingIsReportedOfPacketsThatDidNotWait) {
   write(64, 1);
   const auto ack =
       std::ranges::find_if(pair.wire, [](const Sent& sent) { return sent.control(wire::Control::kBitmapAck); });
@@ -44,7 +44,7 @@ TEST_F(Waits, NothingIsSaidOfWhatDidNotWait) {
   EXPECT_EQ(ack->packet().payload.size(), wire::kBitmapAckSize);
 }
 
-TEST_F(Waits, NoneOfItCountsAsTheWay) {
+TEST_F(Waits, NoneOfItCountsAsThePath) {
   pair.waits[0] = 100_us;
   pair.waits[1] = 300_us;
   for (std::uint64_t n = 0; n < 20; ++n) write(64, n);
@@ -53,7 +53,7 @@ TEST_F(Waits, NoneOfItCountsAsTheWay) {
   EXPECT_LE(sender().base_rtt, kWay * 2 + 2_us);
 }
 
-// A host that is away again and again is no queue: what is under way may become as much as its window of credit.
+// A host that is away again and again is no queue: the data in flight may grow to the window of credit.
 TEST_F(Waits, TheWindowGrowsThough) {
   pair.waits[1] = 20_us;
   write(1u << 20, 0);

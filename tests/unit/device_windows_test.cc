@@ -1,5 +1,4 @@
-// The windows' bitmaps as the engine uses them: memory follows what is in flight. tests spec 1: large windows,
-// management
+// The windows' bitmaps in use by the engine: memory follows the data in flight. tests spec 1: large windows, management
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -121,7 +120,7 @@ TEST_F(Windows, ThatTheyAreShortAgainIsAnEventToo) {
   EXPECT_EQ(records.back().values[1], 128u);
 }
 
-// What a peer may make us keep is bounded: beyond the limit early packets are dropped, counted, and come again.
+// A peer's use of our memory is bounded: beyond the limit early packets are dropped, counted, and come again.
 TEST_F(Windows, TheStateOfAQueuePairIsBounded) {
   PairOptions options = large();
   options.recovery.state_bytes_max = 1u << 16;

@@ -1,4 +1,5 @@
-// The merge table of spec 5, event by event; what the source leaves open; the order in which flows are given up.
+// The merge table of spec 5, event by event; cases without information from the source; the order in which flows are
+// evicted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,7 @@ std::string text(const DropReport& report) {
 struct Event {
   char kind = 'd';
   std::uint32_t number = 0;
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
 };
 
 struct Row {
@@ -48,17 +49,18 @@ struct Row {
 
 class MergeTable : public testing::TestWithParam<Row> {};
 
-TEST_P(MergeTable, TellsWhatTheSourceSays) {
+TEST_P(MergeTable, ReportsTheSourcesNumbers) {
   DropTable table{{}};
   for (const Event& event : GetParam().events) {
     SCOPED_TRACE(std::string(1, event.kind) + " " + std::to_string(event.number));
-    std::vector<std::string> told;
+    std::vector<std::string> reported;
     if (event.kind == 'd') {
-      for (const auto& report : table.dropped(flow(1), {event.number}, 10_us, at(0_us))) told.push_back(text(report));
+      for (const auto& report : table.dropped(flow(1), {event.number}, 10_us, at(0_us)))
+        reported.push_back(text(report));
     } else if (const auto report = table.enqueued(flow(1))) {
-      told.push_back(text(*report));
+      reported.push_back(text(*report));
     }
-    EXPECT_EQ(told, event.told);
+    EXPECT_EQ(reported, event.reported);
   }
   EXPECT_EQ(table.flows(), GetParam().flows_left);
 }
@@ -105,9 +107,9 @@ TEST(DropTable, CountsBytesOfTcp) {
   DropFlow tcp = flow(0);
   tcp.protocol = 6;
   const auto drop = [&](std::uint32_t number, std::uint32_t length) {
-    std::vector<std::string> told;
-    for (const auto& report : table.dropped(tcp, {number, length}, 1_us, at(0_us))) told.push_back(text(report));
-    return told;
+    std::vector<std::string> reported;
+    for (const auto& report : table.dropped(tcp, {number, length}, 1_us, at(0_us))) reported.push_back(text(report));
+    return reported;
   };
   EXPECT_THAT(drop(0xFFFF'FC00, 1000), ElementsAre("first 4294966272..4294967271"));
   EXPECT_THAT(drop(0xFFFF'FC00 + 1000, 1000), IsEmpty());
@@ -129,7 +131,7 @@ TEST(DropTable, KeepsFlowsApart) {
   EXPECT_EQ(table.flows(), 2u);
 }
 
-TEST(DropTable, SaysHowLongTheQueueTakesAndQuotesTheFirstOfWhatItNames) {
+TEST(DropTable, StatesTheQueueingDelayAndQuotesItsFirstDrop) {
   DropTable table{{}};
   const std::array<std::byte, 3> first{std::byte{1}}, second{std::byte{2}}, third{std::byte{3}};
   const auto reports = table.dropped(flow(1), {5, 1, first}, 10_us, at(0_us));
@@ -151,14 +153,14 @@ TEST(DropTable, AQuoteHasItsBound) {
   EXPECT_EQ(table.dropped(flow(1), {5, 1, whole}, 1_us, at(0_us)).begin()->quote().size(), DropReport::kQuoteMax);
 }
 
-TEST(DropTable, TellsTheTailOfAFlowThatFellSilent) {
+TEST(DropTable, ReportsTheTailOfASilentFlow) {
   DropTable table{{.silence = 100_us}};
   EXPECT_FALSE(table.next_timeout());
   EXPECT_EQ(table.dropped(flow(1), {5}, 1_us, at(0_us)).count, 1u);
   EXPECT_EQ(table.dropped(flow(2), {9}, 1_us, at(10_us)).count, 1u);
   EXPECT_EQ(table.dropped(flow(1), {6}, 1_us, at(50_us)).count, 0u);
   EXPECT_EQ(table.next_timeout(), at(110_us));  // flow 2: its drop is the oldest
-  EXPECT_FALSE(table.poll_silent(at(110_us)));  // it has nothing to tell, and is gone
+  EXPECT_FALSE(table.poll_silent(at(110_us)));  // it has nothing to report, and is gone
   EXPECT_EQ(table.flows(), 1u);
   EXPECT_FALSE(table.poll_silent(at(149_us)));
   const auto report = table.poll_silent(at(150_us));
@@ -186,15 +188,15 @@ TEST(DropTable, AFullTableGivesUpTheFlowThatWasSilentLongest) {
   EXPECT_EQ(table.counters().flows_most, 2u);
 }
 
-// Whatever happens, each dropped packet is told at least once, and never one that was not dropped.
-TEST(DropTable, TellsEachDropWhateverHappens) {
+// After any events each dropped packet was reported at least once, and no other.
+TEST(DropTable, ReportsEachDropForAnyEvents) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Random random{seed};
     DropTable table{{.flows_max = 4, .silence = 20_us}};
-    std::map<std::uint32_t, std::map<std::uint32_t, bool>> told;  // by flow and number
-    const auto hear = [&told](const DropReport& report) {
+    std::map<std::uint32_t, std::map<std::uint32_t, bool>> reported;  // by flow and number
+    const auto record = [&reported](const DropReport& report) {
       for (std::uint32_t i = 0; i < report.length; ++i) {
-        auto& of_flow = told[report.flow.queue_pair];
+        auto& of_flow = reported[report.flow.queue_pair];
         const auto found = of_flow.find((report.number + i) & 0xFF'FFFF);
         ASSERT_NE(found, of_flow.end());
         found->second = true;
@@ -204,20 +206,20 @@ TEST(DropTable, TellsEachDropWhateverHappens) {
     Instant now = at(0_us);
     for (int step = 0; step < 400; ++step) {
       now = now + Duration::from_ns(static_cast<std::int64_t>(random.below(8000)));
-      while (const auto report = table.poll_silent(now)) hear(*report);
+      while (const auto report = table.poll_silent(now)) record(*report);
       const auto qp = static_cast<std::uint32_t>(random.below(6));
       std::uint32_t& psn = next.try_emplace(qp, 0xFF'FFE0).first->second;
       if (random.below(8) == 0) psn = (psn + static_cast<std::uint32_t>(random.below(5)) - 2) & 0xFF'FFFF;
       if (random.below(3) != 0) {
-        told[qp].try_emplace(psn, false);
-        for (const auto& report : table.dropped(flow(qp), {psn}, 1_us, now)) hear(report);
+        reported[qp].try_emplace(psn, false);
+        for (const auto& report : table.dropped(flow(qp), {psn}, 1_us, now)) record(report);
       } else if (const auto report = table.enqueued(flow(qp))) {
-        hear(*report);
+        record(*report);
       }
       psn = (psn + 1) & 0xFF'FFFF;
     }
-    while (const auto report = table.poll_silent(now + 1_ms)) hear(*report);
-    for (const auto& [qp, numbers] : told) {
+    while (const auto report = table.poll_silent(now + 1_ms)) record(*report);
+    for (const auto& [qp, numbers] : reported) {
       for (const auto& [number, was_told] : numbers) ASSERT_TRUE(was_told) << "seed " << seed << " psn " << number;
     }
     ASSERT_EQ(table.flows(), 0u);

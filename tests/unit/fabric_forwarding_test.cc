@@ -1,4 +1,4 @@
-// Forwarding: the longest prefix against a naive search, equal-cost ports, and what is counted of each flow.
+// Forwarding: the longest prefix against a naive search, equal-cost ports, and the counters of each flow.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -56,7 +56,7 @@ TEST(Forwarding, ARouteIsReplacedAndLimitsHold) {
         {1}));
   }
   EXPECT_FALSE(set(table, Prefix::v4(IpAddress::v4(12, 0, 0, 0), 8), {1}));
-  EXPECT_TRUE(set(table, prefix, {3}));  // it has a place
+  EXPECT_TRUE(set(table, prefix, {3}));  // it is in the table
 }
 
 TEST(Forwarding, AgreesWithANaiveSearch) {

@@ -1,4 +1,4 @@
-// Frames are told apart, datagrams get right lengths and checksums, and corruption is one bit that UDP does not notice.
+// Classification of frames, lengths and checksums of datagrams, and corruption: one bit that UDP does not notice.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -49,7 +49,7 @@ std::uint16_t internet_sum(ConstBytes bytes, std::uint32_t start = 0) {
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   return static_cast<std::uint16_t>(sum);
 }
-// What a network interface does with a partial checksum: completes it over the UDP header and payload.
+// Completes a partial checksum over the UDP header and payload, as a network interface does.
 void complete_checksum(Bytes& frame, const FrameInfo& info) {
   const std::uint16_t sum = internet_sum(ConstBytes{frame}.subspan(info.udp_offset));
   store_be16(&frame[info.udp_offset + 6], static_cast<std::uint16_t>(~sum));
@@ -83,7 +83,7 @@ TEST(FabricFrame, RoceOverIpv6IsSeen) {
   EXPECT_EQ(info->payload_offset, 62);
 }
 
-TEST(FabricFrame, OtherTrafficIsToldApart) {
+TEST(FabricFrame, OtherTrafficIsRecognized) {
   EXPECT_EQ(inspect_frame(v4_frame(10, 4792))->kind, FrameKind::kIp);
   Bytes tcp = v4_frame(40);
   tcp[23] = std::byte{6};

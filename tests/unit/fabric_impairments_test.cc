@@ -1,4 +1,4 @@
-// Chances are kept within statistical bounds, one seed replays, and one fault's setting does not move another's draws.
+// Chances are within statistical bounds, one seed replays, and one fault's setting does not change another's draws.
 #include <gtest/gtest.h>
 
 #include <cmath>

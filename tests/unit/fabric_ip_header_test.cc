@@ -1,4 +1,4 @@
-// What a switch changes in IP headers: the checksum is right afterwards, and nothing else has changed.
+// A switch's changes to IP headers: the checksum is right afterwards, and nothing else has changed.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// tests spec 3: link-state feedback. One answer an inquiry and hop, none where it could be misused; ports that go over
-// their limits are reported once, and not too often.
+// tests spec 3: link-state feedback. One answer per inquiry and hop, none that could be misused; ports over their
+// limits are reported once, and not too often.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -47,7 +47,7 @@ std::vector<std::byte> data() {
 class LinkStateAgentTest : public testing::Test {
  protected:
   void pass_data(const FiveTuple& flow, Duration when) { EXPECT_FALSE(agent.routed(flow, data(), 1, at(when))); }
-  // The inquiry as it goes on.
+  // The inquiry as it is forwarded.
   std::vector<std::byte> ask(std::vector<std::byte> payload, const FiveTuple& flow, Duration when,
                              const PortFacts& facts = {}) {
     EXPECT_TRUE(agent.routed(flow, payload, 1, at(when)));
@@ -158,7 +158,7 @@ TEST_F(LinkStateAgentTest, AllSourcesTogetherAreLimited) {
   EXPECT_EQ(agent.counters().limited, 15u);
 }
 
-// Whoever asks gets no more bytes sent than he sent, whatever he sends.
+// A requester gets no more bytes than it sent, for any input.
 TEST_F(LinkStateAgentTest, NothingIsAmplified) {
   Random random{11};
   std::uint64_t asked = 0, answered = 0;
@@ -226,7 +226,8 @@ TEST_F(LinkStateAgentTest, SpeedIsWhatWasDoneWhilePacketsWaited) {
   EXPECT_EQ(agent.state(1).speed, 125'000'000u);  // nothing waits
 }
 
-// A sender whose bursts come as often as samples are taken: each one meets a packet, and the port rests in between.
+// A sender whose bursts come as often as samples are taken: each sample meets a packet, and the port is idle in
+// between.
 TEST_F(LinkStateAgentTest, APortThatRestsBetweenSamplesIsNotSlow) {
   struct Nothing {
     static std::optional<int> duplicate(int) { return {}; }
@@ -278,7 +279,7 @@ TEST_F(LinkStateAgentTest, AnIdleSwitchSleeps) {
   EXPECT_EQ(agent.next_timeout(), std::nullopt);
 }
 
-// A burst that leaves again is not congestion, where the queue is judged by its mean.
+// A short burst is not congestion, if the queue is judged by its mean.
 TEST(LinkStateMean, AQueueMustStandToBeOverItsLimit) {
   LinkStateAgent agent{{.switch_id = 7, .queue_time = 50_ms}, 1};
   std::uint64_t taken = 0;
@@ -301,7 +302,7 @@ TEST(LinkStateMean, AQueueMustStandToBeOverItsLimit) {
   for (int i = 0; i < 15; ++i) sample(100'000, ++ms);
   EXPECT_TRUE(agent.state(0).over_limits) << "three quarters are reached after ln 4, 1.39, of its times";
   EXPECT_TRUE(agent.poll_report());
-  // Nothing passes any more: it is looked at until it is known to be calm, and then no more.
+  // No more traffic: the port is sampled until it is known to be calm, and then no more.
   traffic = false;
   while (agent.next_timeout()) {
     ASSERT_LT(ms, 1000);
@@ -310,7 +311,7 @@ TEST(LinkStateMean, AQueueMustStandToBeOverItsLimit) {
   EXPECT_FALSE(agent.state(0).over_limits);
 }
 
-// Asked twice in the same instant: that is no time in which the mean moves.
+// Two queries in the same instant: no time in which the mean moves.
 TEST(LinkStateMean, TimeIsWhatMovesIt) {
   LinkStateAgent agent{{.switch_id = 7, .queue_time = 50_ms}, 1};
   const PortFacts facts{.rate = 1'000'000, .can_do = 1'000'000, .queue = 90'000, .queue_limit = 100'000};

@@ -1,4 +1,4 @@
-// What a link does to a stream of packets, in virtual time: order, spacing, queue, hold-back, copies, counters.
+// A link's effects on a stream of packets, in virtual time: order, spacing, queue, hold-back, copies, counters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ TEST_F(LinkTest, IdleLinkTakesAPacketLongerThanItsQueue) {
   EXPECT_EQ(link.next_timeout(), at(9_us));
 }
 
-// What is on a fast, long wire is counted as well as what waits.
+// Packets on a fast, long wire count as well as queued ones.
 TEST_F(LinkTest, TakesNoMorePacketsThanItHasRoomFor) {
   Link<int> link{{.delay = 1_s, .packets_max = 3}, 1, "l"};
   for (int i = 1; i <= 5; ++i) link.handle_packet(i, 100, true, at(0_us), owner);

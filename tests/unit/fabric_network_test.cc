@@ -1,4 +1,4 @@
-// The text form of NETWORK: what is taken, what is refused, and that each value prints as it is read.
+// The text form of NETWORK: accepted and refused values, and each value prints as it is read.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -53,8 +53,8 @@ TEST(FabricNetwork, ValuesAreRead) {
   EXPECT_EQ(config.seed, 42u);
 }
 
-// What a switch does with packets is one thing, how fast its links are another: two networks that differ in the first
-// alone can be compared.
+// A switch's treatment of packets and the speed of its links are independent: two networks that differ only in the
+// first can be compared.
 TEST(FabricNetwork, NothingThatTheSwitchDoesChangesTheUplink) {
   NetworkConfig plain;
   ASSERT_EQ(set_option(plain, "rate", "1gbit"), std::nullopt);

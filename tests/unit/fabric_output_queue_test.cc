@@ -1,4 +1,4 @@
-// What waits before a rate: exact times, classes, thresholds, and that no byte gets lost.
+// The queue before a rate: exact times, classes, thresholds, and no byte is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ TEST_F(OutputQueueTest, EachClassHasAQueueOfItsOwn) {
   for (int i = 0; i < 4; ++i) (void)offer(1, 1000);
   EXPECT_EQ(offer(1, 1000), Refusal::kQueueFull);
   EXPECT_FALSE(offer(0, 1000));
-  EXPECT_EQ(queue.counters(1).dropped, 2u);  // one is in transmission and counts while it is
+  EXPECT_EQ(queue.counters(1).dropped, 2u);  // one is in transmission and counts
   EXPECT_EQ(queue.counters(0).packets, 1u);
 }
 
@@ -100,7 +100,7 @@ TEST_F(OutputQueueTest, RandomDropFollowsItsCurve) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(offer(0, 1000));
   int dropped = 0;
   for (int i = 0; i < 10'000 && queue.occupied() < 20'000; ++i) dropped += offer(0, 10) ? 1 : 0;
-  EXPECT_NEAR(dropped, 384, 100);  // of 1,000 that come through at chances from 0 to a half: 1000 (2 ln 2 - 1)
+  EXPECT_NEAR(dropped, 384, 100);  // of 1,000 that pass at chances from 0 to a half: 1000 (2 ln 2 - 1)
   EXPECT_EQ(offer(0, 10), Refusal::kRandom);
 }
 

@@ -116,7 +116,7 @@ TEST_F(RoutedFabricTest, ALoopEndsWithTheHops) {
   EXPECT_EQ(owner.discarded, 1u);
 }
 
-TEST_F(RoutedFabricTest, ARouteChangesUnderPacketsThatAreUnderWay) {
+TEST_F(RoutedFabricTest, ARouteChangesUnderPacketsInFlight) {
   send(1, 0_ms);
   route(0, prefix(1), {2});
   send(2, 1_ms);
@@ -143,7 +143,7 @@ TEST_F(RoutedFabricTest, ACutLosesWhatIsOnTheLinkAndRefusesWhatComes) {
   EXPECT_EQ(receive(1, 34_ms), Numbers{5});
 }
 
-TEST_F(RoutedFabricTest, FlowsSpreadAndEachKeepsItsWay) {
+TEST_F(RoutedFabricTest, FlowsSpreadAndEachKeepsItsPath) {
   route(0, prefix(1), {1, 2});
   for (std::uint16_t flow = 0; flow < 64; ++flow) {
     for (int i = 0; i < 2; ++i) send(flow, 0_ms, 1, 64, flow);
@@ -156,7 +156,7 @@ TEST_F(RoutedFabricTest, FlowsSpreadAndEachKeepsItsWay) {
   EXPECT_EQ(receive(1, 20_ms).size(), 128 - 2 * early.size());
 }
 
-// Whatever happens to links and routes, each packet is delivered, counted as dropped somewhere, or still there.
+// For any events at links and routes, each packet is delivered, counted as dropped somewhere, or still there.
 TEST_F(RoutedFabricTest, NoPacketIsUnaccountedFor) {
   Random random{5};
   std::uint64_t sent = 0, received = 0;

@@ -1,5 +1,5 @@
 // ECN into round-trip time (spec 2): the increment table and its other rules, the worked example, pairing, rewriting
-// with the ICRC right, and what is left alone.
+// with the right ICRC, and packets that are not changed.
 #include <gtest/gtest.h>
 
 #include <initializer_list>
@@ -140,7 +140,7 @@ wire::BitmapAck read(const Bytes& bytes) {
   return *wire::parse_bitmap_ack(packet.value().payload, packet.value().bth.psn);
 }
 
-// What the sender measures when the acknowledgement comes 60 us after the packet left.
+// The sender's RTT sample when the acknowledgement comes 60 us after the packet left.
 Duration measured(const wire::BitmapAck& ack) {
   const Instant now = Instant::from_ns(1'060'000);
   return now - wire::instant_of(ack.ts_echo, now) - ack.held();
@@ -205,7 +205,7 @@ TEST_F(Translator, TheIcrcIsRightWhateverFollows) {
     EXPECT_EQ(back(0, bits).tr, 502'000u) << bits;
 }
 
-TEST_F(Translator, AcknowledgementsInsideData) {
+TEST_F(Translator, PiggybackedAcks) {
   forward(8);
   wire::Packet packet;
   packet.bth.opcode = wire::opcode_of(wire::RcOp::kSendOnly, true);

@@ -72,7 +72,7 @@ TEST_F(SwitchTest, UnknownAndBroadcastAreFloodedAndKnownIsNot) {
   EXPECT_EQ(owner.alive, 0);
 }
 
-TEST_F(SwitchTest, AHostThatMovesIsLearnedAnew) {
+TEST_F(SwitchTest, AHostThatMovesIsLearnedAgain) {
   send(0, kBroadcast, 1);
   fabric.handle_packet(2, 2, {.destination = kBroadcast, .source = mac(0)}, 100, at(0_us), owner);
   (void)receive(0), (void)receive(1), (void)receive(2);

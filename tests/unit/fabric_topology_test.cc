@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// h1 at s1, h2 at s2; two links between these, and a way by s3.
+// h1 at s1, h2 at s2; two links between these, and a path by s3.
 Topology parallel_and_triangle() {
   Topology topology;
   topology.switches = {"s1", "s2", "s3"};
@@ -68,7 +68,7 @@ TEST(Topology, RoutesTakeTheLeastCostAndAllThatAreEqual) {
   EXPECT_THAT(ports_to(topology, 0, subnet_ipv4(1)), ElementsAre(2u, 3u));
 }
 
-TEST(Topology, WhatNoWayLeadsToHasNoRoute) {
+TEST(Topology, AnUnreachablePrefixHasNoRoute) {
   Topology topology = parallel_and_triangle();
   topology.links.resize(2);
   EXPECT_TRUE(ports_to(topology, 0, subnet_ipv4(2)).empty());

@@ -1,4 +1,5 @@
-// SIGSEGV and SIGBUS beside the program's own handlers: what is not ours reaches them as if we were not there.
+// SIGSEGV and SIGBUS beside the program's own handlers: foreign faults reach them as if the library's handler were not
+// there.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -24,7 +25,7 @@ char* mapped(int protection) {
   return static_cast<char*>(at);
 }
 
-// As a program that knows nothing of us: not through exchange_action().
+// As a program that does not know the library: not through exchange_action().
 void install(int signal, void (*handler)(int, siginfo_t*, void*), int flags = 0) {
   struct sigaction action {};
   action.sa_sigaction = handler;
@@ -51,7 +52,7 @@ bool copies_from(const char* at) {
 char* expected = nullptr;
 
 // Each in a process of its own: handlers are the process's.
-TEST(FaultHandlerDeathTest, OursAreAnswersAndOthersTheProgramsWithAllThatTheyTell) {
+TEST(FaultHandlerDeathTest, OurFaultsBecomeErrorsAndOthersReachTheProgramUnchanged) {
   const auto body = [] {
     install(SIGSEGV, [](int signal, siginfo_t* info, void* context) {
       const bool right =
@@ -162,7 +163,8 @@ TEST(FaultHandlerDeathTest, WhatIsSentAndIgnoredIsIgnored) {
 
 struct sigaction found;
 
-// A program that replaces ours, not through our sigaction(), and asks what it found when it knows nothing itself.
+// A program that replaces our handler, not through our sigaction(), and calls the former one for faults it does not
+// know.
 TEST(FaultHandlerDeathTest, AHandlerThatReplacesOursIsFoundAndAsked) {
   const auto body = [](bool asks_ours) {
     keep_fault_handler();
@@ -184,7 +186,7 @@ TEST(FaultHandlerDeathTest, AHandlerThatReplacesOursIsFoundAndAsked) {
   EXPECT_EXIT(body(true), testing::KilledBySignal(SIGSEGV), "^asked;$");
 }
 
-// As long as nobody has noticed, it is theirs that asks ours.
+// Until this is noticed, its handler calls ours.
 TEST(FaultHandlerDeathTest, AHandlerThatAsksOursGetsOurAnswer) {
   const auto body = [] {
     keep_fault_handler();

@@ -4,7 +4,7 @@ brdma_unit_test(memory_copy_test LINK brdma_memory)
 brdma_unit_test(memory_guard_test LINK brdma_io)
 brdma_unit_test(io_fault_handler_test LINK brdma_io)
 brdma_unit_test(device_memory_gone_test LINK brdma_io brdma_device brdma_test_support)
-# The way of machines for which there is no guarded.S, here: everything that it takes, apart.
+# The code for machines without guarded.S, tested here: everything that it uses is separate.
 if(TARGET brdma_io AND NOT BRDMA_SANITIZE)
   add_executable(memory_guard_by_jump_test memory_guard_test.cc ${PROJECT_SOURCE_DIR}/libbitmaprdma/memory/guard.cc
     ${PROJECT_SOURCE_DIR}/libbitmaprdma/io/system/fault_handler.cc)

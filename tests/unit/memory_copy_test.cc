@@ -28,7 +28,7 @@ TEST(CopyEndLast, CopiesEveryByteAtAnyAlignment) {
   }
 }
 
-// Looks closely, but lets the other go on where there is one core.
+// Polls closely, but yields on a single core.
 template <class Done>
 void wait_until(Done done) {
   for (unsigned looked = 1; !done(); ++looked) {

@@ -1,4 +1,5 @@
-// Access to memory that is not there: an answer. And to memory that is: what memcpy() and std::atomic would do.
+// Access to memory that is not there gives an error; access to memory that is there does the same as memcpy() and
+// std::atomic.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -165,7 +166,7 @@ std::uint32_t icrc_of(ConstBytes payload) {
   return icrc.finish();
 }
 
-// Whatever code computes them, by size and machine; registers are what they were.
+// For any code that computes them, by size and machine; registers are preserved.
 TEST_F(MemoryGuard, ChecksumsAreLeftInTheMiddle) {
   const Gone gone;
   std::array<std::uint64_t, 8> live;
@@ -208,7 +209,7 @@ TEST_F(MemoryGuard, OnASmallStack) {
 
 using MemoryGuardDeathTest = MemoryGuard;
 
-// What a handler of the program's does wrong while we look at other memory is not ours.
+// A fault of the program's handler during our access to other memory is not ours.
 TEST_F(MemoryGuardDeathTest, OtherFaultsAreNotSwallowed) {
   const Gone gone;
   const auto wild = [&] {

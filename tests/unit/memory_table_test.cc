@@ -93,7 +93,7 @@ TEST_F(MemoryTableTest, KeysAreNotGuessable) {
   EXPECT_GT(high_bytes.size(), 90u) << "the upper bits are as random as the lower";
 }
 
-// What was refused in between changes nothing.
+// Refused calls in between change nothing.
 TEST_F(MemoryTableTest, TablesOfOneSeedThatSeeTheSameCallsHaveTheSameKeys) {
   MemoryTable other{SecretRandom{1, "keys"}};
   ProtectionDomain* const other_pd = other.alloc_pd();

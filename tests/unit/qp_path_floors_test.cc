@@ -1,4 +1,4 @@
-// The shortest round trips of late by path: queueing and skew are told apart, whichever way answers come back.
+// The shortest recent round trips by path: distinguishes queueing from skew, for any return path.
 #include <gtest/gtest.h>
 
 #include "qp/paths/path_floors.h"
@@ -10,12 +10,12 @@ constexpr Instant at(Duration since_start) { return Instant::from_ns(1'000'000'0
 // The peer's clock is ahead by this.
 constexpr Duration kClock = 1000_s;
 
-// A packet: `there` to arrive, `back` for its answer.
+// A packet: `there` to arrive, `back` for its acknowledgement.
 PathFloors::Sample sample(std::size_t path, std::uint16_t port, Duration there, Duration back) {
   return {.path = path, .back = port, .round_trip = there + back, .one_way = kClock + there};
 }
 
-TEST(PathFloors, EachWayHasItsOwn) {
+TEST(PathFloors, EachPathHasItsOwn) {
   PathFloors floors{2};
   EXPECT_EQ(floors.skew(), 0_us);
   EXPECT_EQ(floors.shortest(0), std::nullopt);
@@ -28,8 +28,8 @@ TEST(PathFloors, EachWayHasItsOwn) {
   EXPECT_EQ(floors.shortest(1), 130_us);
 }
 
-// Answers come another way from here on, while a queue of 200 us stands on the way there.
-TEST(PathFloors, ANewWayBackIsMeasuredWithoutTheQueueThatStands) {
+// Acknowledgements take another return path from here on, while a queue of 200 us stands on the forward path.
+TEST(PathFloors, ANewReturnPathIsMeasuredWithoutTheStandingQueue) {
   PathFloors floors{2};
   (void)floors.sample(sample(0, 1000, 50_us, 50_us), at(0_us));
   (void)floors.sample(sample(1, 1000, 80_us, 50_us), at(0_us));
@@ -43,20 +43,20 @@ TEST(PathFloors, ANewWayBackIsMeasuredWithoutTheQueueThatStands) {
 // The first packet of a path lay in both hosts, for 2 ms there and 3 ms here. Taken for the length of the path, that
 // would make every later round trip nothing.
 TEST(PathFloors, WhatLiesInAHostMakesNoPathLonger) {
-  RoundTripSamples felt{2};
-  (void)felt.take(sample(0, 1000, 50_us, 50_us), at(0_us));
+  RoundTripSamples samples{2};
+  (void)samples.take(sample(0, 1000, 50_us, 50_us), at(0_us));
   PathFloors::Sample late = sample(1, 1000, 2080_us, 3050_us);
   late.waited = 5_ms;
   late.waited_there = 2_ms;
-  const auto heard = felt.take(late, at(1_ms));
-  EXPECT_EQ(heard.round_trip - heard.base_moved, 100_us + 5_ms);
-  EXPECT_EQ(felt.floors().shortest(1), 130_us);
-  EXPECT_EQ(felt.floors().skew(), 30_us);
-  // A way back that is new: what waited there is in the time of arrival, too.
+  const auto taken = samples.take(late, at(1_ms));
+  EXPECT_EQ(taken.round_trip - taken.base_moved, 100_us + 5_ms);
+  EXPECT_EQ(samples.floors().shortest(1), 130_us);
+  EXPECT_EQ(samples.floors().skew(), 30_us);
+  // A new return path: the waiting time in the peer is in the time of arrival, too.
   late = sample(0, 1001, 2050_us, 150_us);
   late.waited = late.waited_there = 2_ms;
-  (void)felt.take(late, at(2_ms));
-  EXPECT_EQ(felt.floors().skew(), 30_us);
+  (void)samples.take(late, at(2_ms));
+  EXPECT_EQ(samples.floors().skew(), 30_us);
   PathFloors floors{1};
   (void)floors.sample(sample(0, 1000, 50_us, 50_us), at(0_us));
   EXPECT_EQ(floors.sample(late, at(1_ms)), 200_us);

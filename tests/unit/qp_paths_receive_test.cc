@@ -1,4 +1,4 @@
-// What a receiver knows of its peer's paths: whose packets say that a gap is lost, and whose say nothing.
+// A receiver's knowledge of its peer's paths: which packets are evidence that a gap is lost, and which are not.
 // tests spec 1: multipath
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr Psn kBase{1000};
 constexpr Instant at(Duration since_start) { return Instant::from_ns(1'000'000'000) + since_start; }
 
-// 1001 and 1002 are missing; what comes beyond them comes by path(s) that the test names.
+// 1001 and 1002 are missing; later ones come by path(s) that the test names.
 class PathsOfAPeer : public testing::Test {
  protected:
   explicit PathsOfAPeer(std::uint32_t count = 3) : paths(config, count, pool, at(0_us)) {
@@ -22,7 +22,7 @@ class PathsOfAPeer : public testing::Test {
     paths.heard(path, at(when));
     paths.received(path, kBase, Psn{first}, last - first + 1);
   }
-  // A packet that says: `run` PSNs that end `distance` before it left on its path right before it.
+  // A packet that states: `run` PSNs that end `distance` before it left on its path right before it.
   bool names(std::uint8_t path, std::uint32_t psn, std::uint16_t distance, std::uint16_t run, bool again = false) {
     wire::Bxth header;
     header.path = path;
@@ -63,7 +63,7 @@ TEST_F(PathsOfAPeer, WhatIsNamedIsTakenOutOfALongerGap) {
   EXPECT_TRUE(passed(1));
 }
 
-TEST_F(PathsOfAPeer, NothingIsNamedByACopyOrByAPathThatIsNotToldApart) {
+TEST_F(PathsOfAPeer, NothingIsNamedByACopyOrByAnUndistinguishedPath) {
   EXPECT_FALSE(names(1, 1005, 3, 2, /*again=*/true));
   EXPECT_FALSE(names(3, 1005, 3, 2));
   EXPECT_FALSE(names(1, 1005, 0, 1));
@@ -92,7 +92,7 @@ TEST_F(PathsOfAPeer, APathThatHasBeenSilentForLongHoldsNothingBack) {
   for (Duration when = 0_us; when <= 11_ms; when = when + 500_us) paths.heard(0, at(when));
   come(0, 1003, 1003, 11_ms);
   come(1, 1004, 1004, 11_ms);
-  EXPECT_TRUE(passed(0, 11_ms)) << "path 2 was not heard for more than 10 ms";
+  EXPECT_TRUE(passed(0, 11_ms)) << "nothing came on path 2 for more than 10 ms";
   paths.heard(2, at(11_ms));
   EXPECT_FALSE(passed(0, 11_ms));
 }

@@ -1,4 +1,4 @@
-// What a requester knows of its paths: what went before a packet on its own, silence, coming back.
+// A requester's knowledge of its paths: the previous packets on a packet's path, silence, coming back.
 // tests spec 1: multipath
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST(SendPaths, NothingIsNamedThatIsTooFar) {
   (void)paths.before(0, Psn{0xFFFFF0}, 1);
   EXPECT_EQ(paths.before(0, Psn{0x00000F}, 1).distance, 0x1F);  // over the wrap
   EXPECT_EQ(paths.before(0, Psn{0x00000F + 1024}, 1).distance, 0);
-  EXPECT_EQ(paths.before(0, Psn{0x000010 + 1024}, 100).run, 1);  // a READ of 100 answers
+  EXPECT_EQ(paths.before(0, Psn{0x000010 + 1024}, 100).run, 1);  // a READ of 100 responses
   EXPECT_EQ(paths.before(0, Psn{0x000010 + 1124}, 1).run, 64);   // of a longer run the last 64
 }
 
@@ -104,8 +104,8 @@ TEST(SendPaths, ASilentPathIsTriedAgainAndTakenBack) {
   EXPECT_FALSE(paths.probe_due(at(10_s)));
 }
 
-// Requests for answers alone: no acknowledgement comes, but answers do.
-TEST(SendPaths, AnswersTellOfSilenceToo) {
+// READ requests alone: no acknowledgement comes, but responses do.
+TEST(SendPaths, ResponsesRevealSilenceToo) {
   SendPaths paths{2, Spraying::kRoundRobin};
   for (int i = 0; i < 3; ++i) paths.request_sent(0, at(0_us));
   for (int i = 0; i < 3; ++i) paths.request_lost(0);
@@ -117,9 +117,9 @@ TEST(SendPaths, AnswersTellOfSilenceToo) {
   EXPECT_EQ(paths.status(1).acknowledged, 1u);
 }
 
-// Only repetitions are ever answered: each timeout forgets what was lost before it, and which copy it was is not known.
-// So the path that lost the first is asked by a copy, and silent only when that stays unheard.
-TEST(SendPaths, ARepetitionAnsweredElsewherePutsThePathInDoubt) {
+// Only retransmissions are ever acknowledged: each timeout drops the earlier losses, and the acknowledged copy is
+// unknown. So a copy tests the path that lost the first, and the path is silent only when that is not acknowledged.
+TEST(SendPaths, ARetransmissionAcknowledgedElsewherePutsThePathInDoubt) {
   SendPaths paths{3, Spraying::kRoundRobin};
   paths.request_sent(0, at(0_us));
   paths.forget_silence();
@@ -137,20 +137,20 @@ TEST(SendPaths, ARepetitionAnsweredElsewherePutsThePathInDoubt) {
   EXPECT_EQ(paths.choose({.may_probe = true}, at(1100_us)), 0);
   paths.probed(0, at(1100_us));
 
-  SendPaths heard = paths;  // it was only late
-  EXPECT_FALSE(heard.echoed(echo(0, 1100_us, 100_us), at(1200_us)).returned);
-  EXPECT_EQ(heard.choose({.ordered = true}, at(1200_us)), 0);
-  EXPECT_FALSE(heard.probe_due(at(10_s)));
+  SendPaths answered = paths;  // it was only late
+  EXPECT_FALSE(answered.echoed(echo(0, 1100_us, 100_us), at(1200_us)).returned);
+  EXPECT_EQ(answered.choose({.ordered = true}, at(1200_us)), 0);
+  EXPECT_FALSE(answered.probe_due(at(10_s)));
 
   paths.request_sent(1, at(1200_us));
   (void)paths.request_answered(1, 7, at(1200_us), at(1300_us));
-  EXPECT_EQ(paths.set_aside_silent(kSilence, at(1300_us)), std::nullopt);  // the copy may still be on its way
+  EXPECT_EQ(paths.set_aside_silent(kSilence, at(1300_us)), std::nullopt);  // the copy may still be in flight
   EXPECT_EQ(paths.set_aside_silent(kSilence, at(1350_us)), 0);
   EXPECT_FALSE(paths.status(0).in_use);
   EXPECT_TRUE(paths.echoed(echo(0, 1100_us, 100_us), at(2_ms)).returned);
 }
 
-// Two that are tried in one burst would get one echo between them.
+// Two that are tried in one burst would share one echo.
 TEST(SendPaths, PathsInDoubtAreTriedOneAfterTheOther) {
   SendPaths paths{3, Spraying::kRoundRobin};
   for (std::uint8_t path = 0; path < 2; ++path) {
@@ -163,7 +163,7 @@ TEST(SendPaths, PathsInDoubtAreTriedOneAfterTheOther) {
   EXPECT_EQ(paths.choose({.may_probe = true}, at(1_ms)), 2);
   EXPECT_EQ(paths.choose({.may_probe = true}, at(1200_us)), 1);
   paths.probed(1, at(1200_us));
-  // One is left whatever happens: what it lost says nothing where nothing else is heard.
+  // One is left in any case: its losses prove nothing if no other path is acknowledged.
   paths.request_sent(2, at(2_ms));
   paths.request_lost(2);
   paths.repetition_answered(0, at(3_ms));
@@ -171,28 +171,28 @@ TEST(SendPaths, PathsInDoubtAreTriedOneAfterTheOther) {
   EXPECT_EQ(paths.control_path(1), 2);
 }
 
-TEST(SendPaths, WhatTheWindowHearsHasNoSkewInIt) {
+TEST(SendPaths, TheWindowsRttSamplesExcludeSkew) {
   SendPaths paths{2, Spraying::kRoundRobin};
   Duration base;
-  SendPaths::RoundTripSample felt;
+  SendPaths::RoundTripSample taken;
   for (int i = 0; i < 1000; ++i) {
     for (std::uint8_t path = 0; path < 2; ++path) {
-      felt = paths.echoed(echo(path, 0_us, path == 0 ? 100_us : 200_us), at(10_us * i));
-      base = i == 0 && path == 0 ? felt.round_trip : base + felt.base_moved;
-      ASSERT_EQ(felt.round_trip, base);  // nothing waits
+      taken = paths.echoed(echo(path, 0_us, path == 0 ? 100_us : 200_us), at(10_us * i));
+      base = i == 0 && path == 0 ? taken.round_trip : base + taken.base_moved;
+      ASSERT_EQ(taken.round_trip, base);  // nothing waits
     }
   }
   EXPECT_GT(base, 145_us);
   EXPECT_LT(base, 155_us);
-  felt = paths.echoed(echo(1, 0_us, 230_us), at(20_ms));
-  EXPECT_EQ(felt.round_trip - base - felt.base_moved, 30_us);
+  taken = paths.echoed(echo(1, 0_us, 230_us), at(20_ms));
+  EXPECT_EQ(taken.round_trip - base - taken.base_moved, 30_us);
   EXPECT_EQ(paths.skew(), 100_us);
 }
 
 TEST(SendPaths, APathThatIsNoneIsHarmless) {
   SendPaths paths{2, Spraying::kRoundRobin};
   EXPECT_EQ(paths.echoed(echo(200, 0_us, 100_us), at(100_us)).round_trip, 100_us);
-  paths.reopened(on(7));  // it left before the peer said that it tells two apart
+  paths.reopened(on(7));  // it left before the peer stated that it distinguishes two
   EXPECT_EQ(paths.status(0).in_flight, 1u);
   paths.lost(on(7));
   paths.reopened(on(7));

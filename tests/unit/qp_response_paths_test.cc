@@ -1,5 +1,5 @@
-// What a responder knows of the paths that it answers on: what went before an answer on its own, silence, coming back.
-// tests spec 1: multipath
+// A responder's knowledge of the paths of its responses: the previous packets on a response's path, silence, coming
+// back. tests spec 1: multipath
 #include <gtest/gtest.h>
 
 #include "qp/paths/response_paths.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr Instant at(Duration since_start) { return Instant::from_ns(1'000'000'000) + since_start; }
 
-// A batch of `count` answers from `first` on; which path it took.
+// Sends a batch of `count` responses from `first` on; returns its path.
 std::uint8_t send(ResponsePaths& paths, std::uint32_t first, std::uint32_t count, Instant now = at(0_us)) {
   const std::uint8_t path = paths.choose({}, std::nullopt, now);
   for (std::uint32_t i = 0; i < count; ++i) (void)paths.sent(path, Psn{first + i}, false);
@@ -25,7 +25,7 @@ TEST(ResponsePaths, BatchesTakeTurnsAndNameWhatWentBefore) {
   const wire::BeforeOnPath before = paths.sent(path, Psn{12}, false);
   EXPECT_EQ(before.distance, 10);
   EXPECT_EQ(before.run, 3);
-  EXPECT_EQ(paths.sent(path, Psn{13}, true).distance, 0);  // sent before: says nothing
+  EXPECT_EQ(paths.sent(path, Psn{13}, true).distance, 0);  // sent before: no evidence
 }
 
 TEST(ResponsePaths, WhatIsSentAgainTakesAnotherPathThanTheOneThatLostIt) {
@@ -60,7 +60,7 @@ TEST(ResponsePaths, APathThatLosesAllIsSetAsideTriedAndTakenBack) {
   EXPECT_EQ(send(paths, 23, 1, at(17_ms)), 0);
 }
 
-// All lost what they had: that says nothing of any.
+// All lost everything: that is no evidence against any.
 TEST(ResponsePaths, WhereAllLoseEverythingNoneIsSetAside) {
   ResponsePaths paths{2, Spraying::kRoundRobin};
   for (std::uint32_t batch = 0; batch < 8; ++batch) (void)send(paths, batch * 2, 2);

@@ -1,4 +1,4 @@
-// qp/loss/retransmission_timers.h: what each event changes of what the timers count from.
+// qp/loss/retransmission_timers.h: the effect of each event on the timers' start.
 #include <gtest/gtest.h>
 
 #include "qp/loss/retransmission_timers.h"
@@ -55,7 +55,7 @@ TEST(RetransmissionTimers, WhatTimeoutsLeaveUndecidedIsDecidedOnce) {
   EXPECT_FALSE(timers.take_undecided());
 }
 
-// Nothing is left of timeouts before: the next one lowers the window once.
+// Nothing is left of earlier timeouts: the next one lowers the window once.
 TEST(RetransmissionTimers, ANewFlightForgetsTheTimeoutsOfTheLast) {
   RetransmissionTimers timers;
   timers.add_undecided(8, at(10_us));

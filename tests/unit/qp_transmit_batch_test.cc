@@ -1,4 +1,4 @@
-// TransmitBatch: the layout of a GSO message, and what may follow what.
+// TransmitBatch: the layout of a GSO message, and the rules of which packets may follow each other.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -104,7 +104,7 @@ TEST_F(TransmitBatchTest, PadMakesFourByteMultiplesAndIsZero) {
   EXPECT_EQ(wire::stored_icrc(bytes), right_icrc(bytes, 0));
 }
 
-// What lies before BTH depends on the size, and is kept while that stays.
+// The bytes before BTH depend on the size, and are cached while that stays.
 TEST_F(TransmitBatchTest, SmallPacketsHaveTheirIcrcWhateverTheSizeOfTheOneBefore) {
   for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 7);
   for (const std::size_t bytes : {4u, 5u, 64u, 180u, 240u}) {
@@ -170,7 +170,7 @@ TEST_F(TransmitBatchTest, SegmentsBytesAndSlicesAreBounded) {
   EXPECT_EQ(n, 64u);
 }
 
-// Of small packets one behind the other: as many as are let in when each is asked for alone, whatever ends the batch.
+// Small packets one behind the other: a run takes as many as when each is requested alone, whatever ends the batch.
 TEST_F(TransmitBatchTest, RoomIsWhatFits) {
   config.segments_max = 64;
   const wire::RunHeaders headers{packet(wire::RcOp::kWriteOnly, true, 0)};
@@ -202,9 +202,9 @@ TEST_F(TransmitBatchTest, OfAShorterOneThereIsRoomForOne) {
   EXPECT_EQ(b.room(TransmitBatch::packet_bytes(headers.size(), 256)), 0u);
 }
 
-// Packets of a message's inside, added together: to the bit what they are one by one, behind whatever is in the batch
-// already, before others, and with an acknowledgement in the last where that has room.
-TEST_F(TransmitBatchTest, ARunOfTheInsideIsWhatItsPacketsAreAlone) {
+// MIDDLE packets of a message, added as a run: equal to the bit to single ones, behind any packets that are in the
+// batch already, before others, and with a piggybacked ACK in the last if that has room.
+TEST_F(TransmitBatchTest, ARunOfMiddlePacketsEqualsSinglePackets) {
   struct Before {
     std::size_t bytes;  // of the payload of one in the batch already, in addition to theirs
     std::size_t count;  // of the run, at most
@@ -261,7 +261,7 @@ TEST_F(TransmitBatchTest, ARunOfTheInsideIsWhatItsPacketsAreAlone) {
   }
 }
 
-TEST_F(TransmitBatchTest, ARunOfTheInsideNeedsRoomForItsPieces) {
+TEST_F(TransmitBatchTest, ARunOfMiddlePacketsNeedsRoomForItsPieces) {
   config.segments_max = 64;
   TransmitBatch b = batch();
   EXPECT_FALSE(b.takes_middle(kCopiedBytesMax, 2)) << "those are copied";
@@ -292,7 +292,7 @@ TEST_F(TransmitBatchTest, TheLastSegmentCanBeKeptForAControlPacket) {
 
 constexpr std::size_t kRoomy = 4096 + 60;
 
-TEST_F(TransmitBatchTest, AnAcknowledgementTravelsInsideASmallPacket) {
+TEST_F(TransmitBatchTest, AnAcknowledgementIsPiggybackedOnASmallPacket) {
   for (const std::size_t bytes : {0u, 5u, 64u}) {
     for (const std::size_t pieces : {1u, 2u}) {
       TransmitBatch b = batch();
@@ -300,7 +300,7 @@ TEST_F(TransmitBatchTest, AnAcknowledgementTravelsInsideASmallPacket) {
       p.reth = {.address = 0x1000, .rkey = 0x55, .length = static_cast<std::uint32_t>(bytes)};
       ASSERT_TRUE(add(b, p, bytes, pieces));
       ASSERT_TRUE(b.piggyback({.msn = 5, .base = Psn{77}, .tr = 9}, kRoomy));
-      // What is as long may still follow, and what is shorter closes the batch.
+      // A packet of the same length may still follow, and a shorter one closes the batch.
       ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 8), 4));
       Transmit out;
       ASSERT_TRUE(b.finish(out));

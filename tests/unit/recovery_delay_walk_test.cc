@@ -1,5 +1,5 @@
-// tests spec 3: retransmission - mean and deviation of the last N send delays, and the walk over what was sent and not
-// acknowledged.
+// tests spec 3: retransmission - mean and deviation of the last N send delays, and the walk over sent and
+// unacknowledged packets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(DelayStatistics, LongDelaysAreBounded) {
   EXPECT_EQ(delays.mean(), Duration::from_ns(DelayStatistics::kDelayMax.ns() / 2));
 }
 
-// What the sender knows: which transmission of a packet is its newest, and what has been acknowledged.
+// The sender's knowledge: the newest transmission of each packet, and the acknowledged packets.
 class DelayJudgeTest : public testing::Test {
  protected:
   static constexpr DelayJudge::Limits kLimits{.interval = 1_us, .silent_wait = 30_us};
@@ -94,7 +94,7 @@ class DelayJudgeTest : public testing::Test {
   std::size_t looks_ = 0;
 };
 
-// T 12, delta 2: what waited 14 us is overdue.
+// T 12, delta 2: packets that waited 14 us are overdue.
 TEST_F(DelayJudgeTest, NamesWhatHasWaitedForTAndDelta) {
   for (std::uint64_t i = 0; i < 6; ++i) send(i, 1_us * static_cast<std::int64_t>(i));
   EXPECT_THAT(overdue(9_us), IsEmpty());  // nothing is known of delays
@@ -108,7 +108,7 @@ TEST_F(DelayJudgeTest, NamesWhatHasWaitedForTAndDelta) {
   EXPECT_THAT(overdue(16_us), ElementsAre(1, 2));
   EXPECT_THAT(overdue(16_us), IsEmpty());  // each transmission once
   EXPECT_THAT(overdue(17_us), ElementsAre(3));
-  // Of what left after the newest that has arrived nobody knows whether it is lost or late.
+  // Of packets that left after the newest arrived one nobody knows whether they are lost or late.
   EXPECT_THAT(overdue(34_us), IsEmpty());
   EXPECT_EQ(judge_.walk_at(kLimits), Instant{} + 35_us);
   EXPECT_THAT(overdue(35_us), ElementsAre(5));
@@ -127,7 +127,7 @@ TEST_F(DelayJudgeTest, ARetransmissionWaitsFromItsOwnTime) {
   EXPECT_THAT(overdue(15_us), ElementsAre(0));
 }
 
-// The delay of a packet that was sent twice is not known, but that it was sent before something that has arrived is.
+// The delay of a packet that was sent twice is unknown, except that it was sent before an arrived one.
 TEST_F(DelayJudgeTest, DelaysOfRetransmissionsDoNotCount) {
   send(0, 0_us);
   send(0, 5_us);
@@ -148,7 +148,7 @@ TEST_F(DelayJudgeTest, WalksOnceInAnInterval) {
   EXPECT_THAT(overdue(Duration::from_ns(20'750)), ElementsAre(1, 2));
 }
 
-// A path that falls silent: no more than so many are sent into it.
+// A path that falls silent: a limited number of packets is sent into it.
 TEST_F(DelayJudgeTest, ASilentPathGetsFew) {
   send(0, 0_us);
   acknowledge(0, 10_us);
@@ -156,11 +156,11 @@ TEST_F(DelayJudgeTest, ASilentPathGetsFew) {
   EXPECT_EQ(overdue(1_ms).size(), DelayJudge::kSilentMax);
   EXPECT_THAT(overdue(2_ms), IsEmpty());
   EXPECT_EQ(judge_.walk_at(kLimits), std::nullopt);
-  judge_.heard(Instant{} + 2_ms);  // something sent later has arrived: all the rest is lost
+  judge_.heard(Instant{} + 2_ms);  // a later packet has arrived: all the rest is lost
   EXPECT_EQ(overdue(2_ms).size(), 499 - DelayJudge::kSilentMax);
 }
 
-// Any order of sending, losing and acknowledging: what is named is what the definition names, which looks at all.
+// Any order of sending, losing and acknowledging: the result equals the definition, which examines all.
 TEST_F(DelayJudgeTest, EqualsTheDefinition) {
   Random random{11, "walks"};
   std::set<std::uint64_t> out;
@@ -207,7 +207,7 @@ TEST_F(DelayJudgeTest, EqualsTheDefinition) {
   EXPECT_GT(named, 1000u);
 }
 
-// 300,000 packets under way (100 Gbit/s x 100 ms), one of which is lost: what a walk looks at does not grow with them.
+// 300,000 packets in flight (100 Gbit/s x 100 ms), one of which is lost: the cost of a walk does not grow with them.
 TEST_F(DelayJudgeTest, CostsNothingForWhatIsNotOverdue) {
   constexpr std::uint64_t kWindow = 300'000;
   for (std::uint64_t i = 0; i < kWindow; ++i) send(i, Duration::from_ns(static_cast<std::int64_t>(i) * 330));
@@ -221,7 +221,7 @@ TEST_F(DelayJudgeTest, CostsNothingForWhatIsNotOverdue) {
   EXPECT_THAT(overdue(Duration::from_ns(100'000'000 + 3 * 330)), ElementsAre(3));
   trim();
   EXPECT_LE(looks_, 65u + 4);
-  EXPECT_EQ(judge_.logged_runs(), kWindow - 65);  // what was acknowledged has gone with it
+  EXPECT_EQ(judge_.logged_runs(), kWindow - 65);  // acknowledged packets have left the log
 }
 
 // Batches are one entry each, of which single packets may be done with.

@@ -1,4 +1,4 @@
-// Which packets that a switch says it dropped are sent again (spec 5: sender).
+// Which packets are retransmitted after a switch has reported their drop (spec 5: sender).
 #include <gtest/gtest.h>
 
 #include "recovery/drop_notice.h"
@@ -24,7 +24,7 @@ TEST(DropNotice, WhatHasArrivedOrIsAboutToLeaveIsNot) {
   EXPECT_EQ(judge_drop({EntryState::kRetransmitPending, true, kSent}, kSent, kQuiet, kNow), RequestVerdict::kPending);
 }
 
-// The timestamp in the dropped packet tells which transmission it was, however soon after it the notification comes.
+// The timestamp in the dropped packet identifies the transmission, however soon after it the notification comes.
 TEST(DropNotice, ARetransmissionThatWasDroppedIsSentAgainAtOnce) {
   const DroppedEntry again{EntryState::kRetransmittedUnacked, true, kSent};
   EXPECT_EQ(judge_drop(again, kSent, kQuiet, kSent + 1_us), RequestVerdict::kResend);
@@ -32,7 +32,7 @@ TEST(DropNotice, ARetransmissionThatWasDroppedIsSentAgainAtOnce) {
   EXPECT_EQ(judge_drop(later, kSent - 10_us, kQuiet, kNow), RequestVerdict::kResend);
 }
 
-TEST(DropNotice, AnOldNotificationIsNotHeeded) {
+TEST(DropNotice, AnOldNotificationIsNotApplied) {
   const DroppedEntry again{EntryState::kRetransmittedUnacked, true, kSent};
   EXPECT_EQ(judge_drop(again, kSent - 1_us, kQuiet, kNow), RequestVerdict::kOutdated);
   const DroppedEntry later{EntryState::kRetransmittedUnacked, true, kSent, false};

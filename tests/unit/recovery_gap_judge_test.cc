@@ -48,7 +48,7 @@ TEST(GapJudge, PathEvidencePromotesEarly) {
   EXPECT_EQ(judge(facts, GapLimits{}, kStart), GapVerdict{Lost{LossCause::kSamePath}});
 }
 
-TEST(GapJudge, TheNamedInstantIsTheFirstAtWhichTheAnswerChanges) {
+TEST(GapJudge, TheNamedInstantIsTheFirstAtWhichTheVerdictChanges) {
   const GapFacts facts{2, false, kStart + 3_us, kStart};
   for (const GapLimits limits : {GapLimits{}, GapLimits{8, 0_us, 0_us}, GapLimits{8, 5_us, 100_us}}) {
     const Instant seen = kStart + 3_us;

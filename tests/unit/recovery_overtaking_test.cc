@@ -1,4 +1,4 @@
-// Which retransmissions are lost, by the order in which packets left.
+// Detection of lost retransmissions by the order in which packets left.
 #include <gtest/gtest.h>
 
 #include "recovery/overtaking.h"
@@ -11,14 +11,14 @@ constexpr Duration kNone{};
 
 TEST(Overtaking, WhatLeftLaterAndArrivedPasses) {
   Overtaking order;
-  EXPECT_FALSE(order.passed(kStart)) << "nothing was heard";
+  EXPECT_FALSE(order.passed(kStart)) << "nothing was received";
   order.heard(kStart);
   EXPECT_FALSE(order.passed(kStart));
   order.heard(kStart + Overtaking::kGrain);
   EXPECT_FALSE(order.passed(kStart)) << "may have left at once";
   order.heard(kStart + Overtaking::kGrain + kTick);
   EXPECT_TRUE(order.passed(kStart));
-  order.heard(kStart);  // an older acknowledgement comes behind
+  order.heard(kStart);  // an older acknowledgement comes later
   EXPECT_TRUE(order.passed(kStart));
 }
 

@@ -1,4 +1,4 @@
-// Which path the next batch takes: each policy as its table says, and what none of them does.
+// The path of the next batch: each policy by its table, and common rules.
 // tests spec 1: multipath
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ std::vector<std::uint8_t> run(Spray& spray, std::span<const PathFacts> paths, st
   std::vector<std::uint8_t> taken;
   for (std::size_t i = 0; i < count; ++i) {
     taken.push_back(spray.choose(paths, avoid));
-    EXPECT_EQ(spray.choose(paths, avoid), taken.back());  // asking changes nothing
+    EXPECT_EQ(spray.choose(paths, avoid), taken.back());  // a query changes nothing
     spray.took(paths, taken.back());
   }
   return taken;

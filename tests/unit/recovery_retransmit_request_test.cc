@@ -1,4 +1,4 @@
-// tests spec 1: sender's reaction - which of the packets that a receiver names are sent again.
+// tests spec 1: sender's reaction - which of the packets that a receiver names are retransmitted.
 #include <gtest/gtest.h>
 
 #include "recovery/retransmit_request.h"
@@ -36,7 +36,7 @@ TEST(RetransmitRequest, IsHeededUnlessARuleSpeaksAgainstIt) {
   }
 }
 
-TEST(FeedbackOrder, TellsNewOvertakenRepeatedAndOld) {
+TEST(FeedbackOrder, DistinguishesNewOvertakenRepeatedAndOld) {
   for (const std::uint32_t begin : {0u, 5u, 0xFFFF'FFFEu, 0x7FFF'FFFFu}) {
     FeedbackOrder order;
     EXPECT_EQ(order.take(begin), Kind::kNew);

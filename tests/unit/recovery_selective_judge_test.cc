@@ -1,4 +1,4 @@
-// RACK's rules (RFC 8985, section 6.2) as the yardstick uses them.
+// RACK's rules (RFC 8985, section 6.2) as the baseline uses them.
 #include <gtest/gtest.h>
 
 #include "recovery/selective_judge.h"
@@ -52,7 +52,7 @@ TEST(SelectiveJudge, ARetransmissionIsJudgedByWhatWasSentAfterIt) {
   EXPECT_TRUE(judge.judge(3, sent(20), sent(500)).lost);
 }
 
-// Else the round trip measured would be none.
+// Else the RTT sample would be zero.
 TEST(SelectiveJudge, AnAcknowledgementThatCameTooSoonIsOfAnEarlierCopy) {
   SelectiveJudge judge;
   deliver(judge, 10);

@@ -1,4 +1,4 @@
-// When a silent peer's host is asked whether the process is only stopped, and which replies count.
+// When a silent peer's host is queried whether the process is stopped, and which replies count.
 #include <gtest/gtest.h>
 
 #include "recovery/stopped_peer.h"
@@ -10,7 +10,7 @@ constexpr Instant kSince = Instant::from_ns(1'000'000'000);
 constexpr StoppedPeerLimits kLimits{.retries = 800_ms, .stopped_max = 5_s};
 using Verdict = StoppedPeer::Verdict;
 
-// A query leaves at `at`; its nonce.
+// Sends a query at `at`; returns its nonce.
 std::uint64_t ask(StoppedPeer& peer, Instant at, std::uint64_t first_nonce = 100, Instant since = kSince) {
   peer.query_falls_due(since);
   EXPECT_TRUE(peer.is_due(since));
@@ -83,7 +83,7 @@ TEST(StoppedPeer, RepliesCountUpToTheLimit) {
   EXPECT_EQ(peer.silent_from(kSince), kSince + 5_s - kTick);
 }
 
-// The peer was heard meanwhile.
+// The peer was received from meanwhile.
 TEST(StoppedPeer, ASilenceHasItsOwnQueries) {
   StoppedPeer peer;
   const std::uint64_t before = ask(peer, kSince + 200_ms);

@@ -45,7 +45,7 @@ TEST(Tolerance, TheSameLatenessIsNotMisjudgedTwice) {
   }
 }
 
-// Where asking again takes longer than the ceiling, waiting so long is no slower.
+// If a new request takes longer than the ceiling, waiting so long is no slower.
 TEST(Tolerance, TheCeilingOfTimesIsAtLeastWhatARepairTakes) {
   Tolerance tolerance{ToleranceConfig{}};
   EXPECT_TRUE(tolerance.came_late(late(1, 5_ms), kStart, 10_ms));

@@ -16,7 +16,7 @@ struct Member {
   ReadyQueue ready_queue = ReadyQueue::kNone;
 };
 
-// Serves `turns` turns; each member comes again in its class, as one that has more to send does.
+// Serves `turns` turns; each member comes again in its class, like one with more to send.
 std::string serve(CommandQueues<Member>& queues, int turns) {
   std::string order;
   for (int i = 0; i < turns; ++i) {
@@ -48,7 +48,7 @@ TEST(CommandQueues, RegularFirstAndLargeAfterSoMany) {
   EXPECT_EQ(serve(queues, 12), "sssLsssMsssL");
   queues.remove(&small);
   EXPECT_EQ(serve(queues, 3), "MLM");
-  queues.push_back(&small, false);  // comes while large ones are under way: next
+  queues.push_back(&small, false);  // comes while large ones are in flight: next
   EXPECT_EQ(serve(queues, 1), "s");
 }
 

@@ -96,7 +96,7 @@ TEST(ReceiveRegistry, MatchesByAddress) {
   EXPECT_EQ(registry.execute(7, 0x1E00, 8).match, Match::kNone);
 }
 
-TEST(ReceiveRegistry, CompletesInAnyOrderAndTellsSo) {
+TEST(ReceiveRegistry, CompletesInAnyOrderAndReportsIt) {
   ReceiveRegistry registry;
   for (std::uint8_t number = 0; number < 4; ++number) {
     ASSERT_TRUE(registry.begin(start(number, 0x1000u * number, 2)));

@@ -1,5 +1,5 @@
-// What an acknowledgement costs does not depend on the window: entries and words that the sender looks at for one, and
-// gaps that the receiver looks at for a packet, counted. (In instructions: tests/bench_micro/acknowledgements.)
+// The cost of an acknowledgement does not depend on the window. Counted: entries and words that the sender examines for
+// each, and gaps that the receiver examines for a packet. (In instructions: tests/bench_micro/acknowledgements.)
 // tests spec 3: retransmission
 #include <gtest/gtest.h>
 
@@ -52,16 +52,16 @@ Looks look(const Case& it, std::uint32_t missing_ppm) {
           .packets = after.packets - before.packets};
 }
 
-// An acknowledgement tells of 64 packets. Each is looked at when it is told of, when it leaves the window, and, where
-// the sender judges by itself, in its log. What is told again, and what is missing, comes on top: the bits of an
+// An acknowledgement reports 64 packets. Each is examined when it is reported, when it leaves the window, and, if the
+// sender judges losses itself, in its log. Repeated reports and missing packets add to that: the bits of an
 // acknowledgement are 64 words at most.
 constexpr double kLooksMax = 3 * 64 + 8, kLooksMaxMissing = kLooksMax + 4 * 64;
-// Gaps for a packet; all are looked at when one has to be named again.
+// Gaps for a packet; all are examined when one has to be named again.
 constexpr double kGapsMax = 2;
 
 class AcknowledgementCost : public testing::TestWithParam<Case> {};
 
-TEST_P(AcknowledgementCost, IsThatOfWhatItTells) {
+TEST_P(AcknowledgementCost, IsThatOfTheReportedPackets) {
   const Looks looks = look(GetParam(), 0);
   EXPECT_GT(looks.acknowledgements, GetParam().window / 128);
   EXPECT_GT(looks.an_acknowledgement(), 64) << "nothing is counted";

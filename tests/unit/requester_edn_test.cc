@@ -1,5 +1,5 @@
-// The requester's answer to explicit drop notifications (spec 5: sender): exactly what is named is sent again; what is
-// forged, replayed or absurd changes nothing.
+// The requester's reaction to explicit drop notifications (spec 5: sender): exactly the named packets are
+// retransmitted; forged, replayed or absurd notifications change nothing.
 #include <cstring>
 #include <set>
 
@@ -15,7 +15,7 @@ using testing::IsEmpty;
 class DropNotice : public testing::Test, public HandPlayed {
  protected:
   using HandPlayed::HandPlayed;
-  // As a switch would say it of a transmission at `sent_at`.
+  // As a switch reports a transmission at `sent_at`.
   void edn(std::uint32_t first, std::uint32_t last, std::optional<Instant> sent_at, Duration drain = {}) {
     wire::Edn body{.first = Psn{first}, .last = Psn{last}, .destination_qpn = peer_qpn(), .drain = drain};
     if (sent_at) body.timestamp = wire::timestamp_of(*sent_at);
@@ -81,7 +81,7 @@ TEST_F(DropNotice, FeedbackAboutTheSamePacketsComesLateAndIsSuppressed) {
   EXPECT_EQ(count(Counter::kFfmPacketsRecent), 1u);
 }
 
-// The receiver misses 1003 only after it has been sent again: what it had by then, 1012, left before that.
+// The receiver misses 1003 only after its retransmission: its newest packet, 1012, left before that.
 TEST_F(DropNotice, FeedbackThatKnowsNothingOfTheRetransmissionIsSuppressedForAWhile) {
   send(16);
   sent();
@@ -92,13 +92,13 @@ TEST_F(DropNotice, FeedbackThatKnowsNothingOfTheRetransmissionIsSuppressedForAWh
   ffm(0, 1003, 1012, {{1003, 1}});
   EXPECT_THAT(sent(), IsEmpty());
   EXPECT_EQ(count(Counter::kFfmPacketsEdn), 1u);
-  // The retransmission may be lost too, with nothing behind it that could show it.
+  // The retransmission may be lost too, without a later packet that could reveal it.
   pair.run_for(150_us);
   ffm(1, 1003, 1012, {{1003, 1}});
   EXPECT_THAT(sent(), ElementsAre(1003));
 }
 
-TEST_F(DropNotice, FeedbackThatKnowsOfTheRetransmissionIsHeeded) {
+TEST_F(DropNotice, FeedbackThatKnowsOfTheRetransmissionIsApplied) {
   send(16);
   sent();
   pair.run_for(1_us);
@@ -112,7 +112,7 @@ TEST_F(DropNotice, FeedbackThatKnowsOfTheRetransmissionIsHeeded) {
   EXPECT_THAT(sent(), ElementsAre(1003));
 }
 
-// A full queue says what the path takes; a fault says nothing of it.
+// A full queue shows the path's capacity; a fault does not.
 TEST_F(DropNotice, OfAFullQueueLowersTheWindow) {
   const auto window = [this] { return pair.side[0].qp->requester().snapshot().congestion_bytes; };
   send(40);
@@ -125,7 +125,7 @@ TEST_F(DropNotice, OfAFullQueueLowersTheWindow) {
   edn(1010, 1013, sent_at, 50_us);
   EXPECT_EQ(window(), before - 4 * 1024);
   EXPECT_EQ(count(Counter::kEdnReductions), 1u);
-  edn(1010, 1013, sent_at, 50_us);  // said again
+  edn(1010, 1013, sent_at, 50_us);  // repeated
   EXPECT_EQ(count(Counter::kEdnReductions), 1u);
 }
 
@@ -197,7 +197,7 @@ TEST_F(DropNotice, ThatImpossibleIsDropped) {
   EXPECT_EQ(pair.side[0].statistics.get(DropReason::kBadControl), 2u);
 }
 
-TEST_F(DropNotice, IcmpAboutAnotherConnectionIsNotHeeded) {
+TEST_F(DropNotice, IcmpAboutAnotherConnectionIsIgnored) {
   send(16);
   const auto with = [](std::size_t offset) {
     return [offset](std::vector<std::byte>& quote) { quote[offset] ^= std::byte{1}; };
@@ -209,11 +209,11 @@ TEST_F(DropNotice, IcmpAboutAnotherConnectionIsNotHeeded) {
   icmp(1003, 1, with(kBth + 15));  // from another queue pair
   EXPECT_EQ(count(Counter::kRetransmittedEdn), 0u);
   EXPECT_EQ(count(Counter::kEdnStale), 4u);
-  icmp(1003, 1, with(kBth + 11));  // another PSN: outstanding as well, so it is believed
+  icmp(1003, 1, with(kBth + 11));  // another PSN: outstanding as well, so it is accepted
   EXPECT_EQ(count(Counter::kRetransmittedEdn), 1u);
 }
 
-// The responder's (transcript/responder_edn_test): this one has answered nothing.
+// The responder's (transcript/responder_edn_test): this one has sent no response.
 TEST_F(DropNotice, AboutResponsesResendsNoRequest) {
   send(16);
   sent();
@@ -250,16 +250,16 @@ TEST_F(PausingDropNotice, WaitsForTheQueueToDrainUpToItsLimit) {
   EXPECT_EQ(count(Counter::kEdnPauses), 2u);
 }
 
-// All who filled a queue hear of it at the same time.
+// All who filled a queue are notified at the same time.
 TEST_F(PausingDropNotice, EndsThePauseAtATimeOfItsOwn) {
   send(16);
   sent();
   std::set<std::int64_t> pauses;
   for (std::uint32_t psn = 1000; psn < 1012; ++psn) {
-    const Instant told = pair.now;
+    const Instant notified = pair.now;
     edn(psn, psn, pair.now, 10_us);
-    while (sent().empty() && pair.now - told < 1_ms) pair.run_for(1_us);
-    pauses.insert((pair.now - told).ns());
+    while (sent().empty() && pair.now - notified < 1_ms) pair.run_for(1_us);
+    pauses.insert((pair.now - notified).ns());
   }
   EXPECT_GE(pauses.size(), 6u);
 }

@@ -1,5 +1,5 @@
-// The requester's answer to feedback (spec 1: sender's reaction): what is sent again, how, and each rule by which it is
-// not.
+// The requester's reaction to feedback (spec 1: sender's reaction): which packets are retransmitted, how, and each rule
+// of suppression.
 #include "support/hand_played.h"
 
 namespace brdma::test {
@@ -12,7 +12,7 @@ using testing::IsEmpty;
 class Feedback : public testing::Test, public HandPlayed {
  protected:
   using HandPlayed::HandPlayed;
-  // Batches by the runs of packets that they sent again.
+  // Batches by the runs of packets that they retransmitted.
   [[nodiscard]] std::vector<std::uint64_t> operations() const {
     return {count(Counter::kRetransmitSingle), count(Counter::kRetransmitInterval),
             count(Counter::kRetransmitAggregated)};
@@ -92,8 +92,8 @@ TEST_F(Feedback, AnOldMessageIsNotBelieved) {
   EXPECT_EQ(count(Counter::kFfmStale), 1u);
 }
 
-// What a newer message has overtaken on the way still knows of losses that the newer does not name; but of a packet
-// that was sent again meanwhile it knows nothing.
+// A message that a newer one has overtaken still reports losses that the newer does not name; but it knows nothing of a
+// packet that was retransmitted meanwhile.
 TEST_F(Feedback, AnOvertakenMessageCountsForWhatWasSentOnce) {
   send(16);
   sent();
@@ -119,8 +119,8 @@ TEST_F(Feedback, APacketIsSentAgainOnceInTheResendInterval) {
   EXPECT_THAT(sent(), ElementsAre(1003));
 }
 
-// Where a queue grows a retransmission is under way for longer than a round trip took of late. The newest packet that
-// the receiver had says whether its message can know of it.
+// While a queue grows a retransmission is in flight for longer than recent round trips. The newest packet that the
+// receiver had shows whether its message can know of it.
 TEST_F(Feedback, ARetransmissionThatLeftAfterTheNewestPacketReceivedIsNotJudgedByIt) {
   send(16);
   sent();
@@ -137,7 +137,7 @@ TEST_F(Feedback, ARetransmissionThatLeftAfterTheNewestPacketReceivedIsNotJudgedB
   EXPECT_THAT(sent(), ElementsAre(1003)) << "1017 left after it, and is there";
   pair.run_for(201_us);
   ffm(3, 1003, 1017, {{1003, 1}});
-  EXPECT_THAT(sent(), ElementsAre(1003)) << "nothing later is under way that could be heard of";
+  EXPECT_THAT(sent(), ElementsAre(1003)) << "nothing later is in flight that could be acknowledged";
 }
 
 TEST_F(Feedback, WhatWasNeverSentIsCounted) {
@@ -151,9 +151,9 @@ TEST_F(Feedback, WhatWasNeverSentIsCounted) {
   EXPECT_EQ(count(Counter::kFfmSuppressed), 2u);
 }
 
-// --- the receiver's judgement, said again by its acknowledgements ---
+// --- the receiver's judgement, repeated by its acknowledgements ---
 
-TEST_F(Feedback, AnAcknowledgementSaysWhatALostFfmHasSaid) {
+TEST_F(Feedback, AnAcknowledgementRepeatsALostFfm) {
   send(16);
   sent();
   ack({.base = 1003, .arrived = {1004, 1006, 1015}, .judged = 3});
@@ -228,8 +228,8 @@ TEST_F(LimitedFeedback, SoManyRetransmissionsAreUnderWayAndNoMore) {
   EXPECT_EQ(pair.poll(0).size(), 1u);
 }
 
-// Those behind it wait for its acknowledgement, which a standard peer does not give unasked (random world 39334).
-TEST_F(LimitedFeedback, TheLastThatMayLeaveAsksForAnAcknowledgement) {
+// Packets behind it wait for its acknowledgement, which a standard peer sends only on request (random world 39334).
+TEST_F(LimitedFeedback, TheLastThatMayLeaveRequestsAnAcknowledgement) {
   send(40);
   sent();
   ffm(0, 1003, 1039, {{1003, 8}});
@@ -245,7 +245,7 @@ TEST_F(Feedback, AWindowThatStandsStillWhileLaterPacketsArriveIsAStall) {
   ack({.base = 1003, .arrived = {1004, 1005, 1006, 1015}});
   sent();
   pair.run_for(999_us);
-  sent();  // the probe has had its say: the last packet
+  sent();  // the probe has done its work: the last packet
   EXPECT_EQ(count(Counter::kSendStalls), 0u);
   pair.run_for(1_us);
   EXPECT_EQ(count(Counter::kSendStalls), 1u);
@@ -256,7 +256,7 @@ TEST_F(Feedback, AWindowThatStandsStillWhileLaterPacketsArriveIsAStall) {
               "0 entry psn=1003 sent-unacked -> suspected-lost\n"
               "0 entry psn=1003 suspected-lost -> retransmit-pending\n"
               "0 entry psn=1003 retransmit-pending -> retransmitted-unacked\n");
-  // It has arrived, and they had not before it, though they left so long before.
+  // It has arrived, and they had not before it, though they left long before.
   const Instant left = pair.now;
   pair.run_for(10_us);
   ack({.base = 1007, .arrived = {1015}, .echo = left});
@@ -264,8 +264,8 @@ TEST_F(Feedback, AWindowThatStandsStillWhileLaterPacketsArriveIsAStall) {
   EXPECT_EQ(count(Counter::kRetransmittedAck), 9u);
 }
 
-// What the acknowledgement says was so when something arrived that left hardly later: that it took long to be said, or
-// heard, shows nothing.
+// The acknowledgement was true when a packet arrived that left hardly later: its own delay in sending or processing
+// proves nothing.
 TEST_F(Feedback, HolesThatAreOldOnlyInAProcessWithoutACoreAreNotRepaired) {
   send(16);
   const Instant left = pair.now;
@@ -277,7 +277,7 @@ TEST_F(Feedback, HolesThatAreOldOnlyInAProcessWithoutACoreAreNotRepaired) {
   EXPECT_EQ(count(Counter::kRetransmittedAck), 0u);
 }
 
-// The peer is gone: timeouts ask for it, ever more seldom, two packets each.
+// The peer is gone: timeouts probe it, at growing intervals, two packets each.
 TEST_F(Feedback, AStallIsNotRepeatedWhileNothingIsHeard) {
   send(16);
   ack({.base = 1003, .arrived = {1004, 1005, 1006, 1015}});

@@ -1,5 +1,5 @@
-// A sender asks how the links are, judges the answers, and gives a destination less. tests spec 3: link-state feedback,
-// flow control
+// A sender inquires the state of links, judges the answers, and reduces the rate to a destination. tests spec 3:
+// link-state feedback, flow control
 #include "device/engine.h"
 #include "support/hand_played.h"
 #include "wire/edn.h"
@@ -74,7 +74,7 @@ TEST_F(LinkState, IsInquiredAfterMoreThanXTimeouts) {
   EXPECT_EQ(count(Counter::kLinkStateInquiriesSent), 1u);
 }
 
-// Whatever recovers: the retransmission timer counts all that has waited for it.
+// For any recovery mode: the retransmission timer counts all packets that have waited for it.
 TEST(LinkStateOfEachPolicy, IsInquiredAfterTimeouts) {
   for (const RecoveryMode mode :
        {RecoveryMode::kBitmap, RecoveryMode::kSelective, RecoveryMode::kWan, RecoveryMode::kWanFeedback}) {
@@ -94,14 +94,14 @@ TEST(LinkStateOfEachPolicy, IsInquiredAfterTimeouts) {
   }
 }
 
-// A packet that a switch says it dropped does not wait: it counts when it is sent again, once.
-TEST(LinkStateByDrops, IsInquiredAfterDropsThatASwitchTells) {
+// A packet that a switch reports as dropped does not wait: it counts when it is retransmitted, once.
+TEST(LinkStateByDrops, IsInquiredAfterReportedDrops) {
   PairOptions made = options();
   made.mode[0] = made.mode[1] = RecoveryMode::kBitmap;
   HandPlayed hand{made};
   const Instant left = hand.pair.now;
   hand.send(16);
-  hand.pair.run_for(30_us);  // so what is sent again left later than any of a range that is told of
+  hand.pair.run_for(30_us);  // so retransmissions left later than any of a reported range
   const auto dropped = [&](std::uint32_t first, std::uint32_t last) {
     std::byte body[wire::kEdnSize];
     wire::emit_edn({.first = Psn{first},
@@ -123,7 +123,7 @@ TEST(LinkStateByDrops, IsInquiredAfterDropsThatASwitchTells) {
   EXPECT_EQ(hand.count(Counter::kLocalAckTimeout), 0u);
 }
 
-// Nothing but the application bounds it: what it is lowered from is what was delivered.
+// Only the application limits it: the rate is lowered from the delivered rate.
 TEST(ManagedWithoutAWindow, IsLoweredFromWhatWasDelivered) {
   for (const CongestionControl control : {CongestionControl::kNone, CongestionControl::kWindow}) {
     PairOptions made = options();
@@ -147,7 +147,7 @@ TEST(ManagedWithoutAWindow, IsLoweredFromWhatWasDelivered) {
   }
 }
 
-TEST_F(LinkState, TheControllerIsToldWhereFewLinksAreCongested) {
+TEST_F(LinkState, TheControllerIsNotifiedOfFewCongestedLinks) {
   lose();
   const std::uint64_t nonce = inquiries().at(0).nonce;
   answer(nonce, 0, true);
@@ -198,7 +198,7 @@ TEST_F(LinkState, ByHandOrByTheControllerAndBackAgain) {
   const Duration visit = pair.side[0].engine->recovery().wan.visit_interval;
   ASSERT_TRUE(engine().manage_destination(peer(), pair.now).ok());
   ASSERT_THAT(engine().managed_destinations(), SizeIs(1));
-  pair.run_for(visit * 6);  // nothing is under way: a quarter a visit
+  pair.run_for(visit * 6);  // nothing is in flight: a quarter a visit
   EXPECT_TRUE(engine().managed_destinations().empty());
   EXPECT_GT(count(Counter::kManagedReleased), 0u);
   ASSERT_TRUE(engine().manage_destination(peer(), pair.now).ok());

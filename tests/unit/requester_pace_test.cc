@@ -1,5 +1,5 @@
-// A queue pair that keeps a rate: new packets and those sent again leave at it, with few wakes; control packets do not
-// wait; the choice is made at run time.
+// A queue pair with a rate: new packets and retransmissions leave at it, with few wakes; control packets do not wait;
+// the choice is made at run time.
 #include "support/hand_played.h"
 
 namespace brdma::test {
@@ -55,7 +55,7 @@ TEST_F(Paced, TheWindowDoesNotBoundIt) {
   EXPECT_EQ(pair.side[0].qp->requester().snapshot().rate->bps(), 1'000'000'000u);
 }
 
-// A READ request takes the tokens of its answers: of 16 packets, about 140 us at 1 Gbit/s.
+// A READ request takes the tokens of its responses: of 16 packets, about 140 us at 1 Gbit/s.
 TEST_F(Paced, ReadsAreAskedForAtTheRateOfTheirAnswers) {
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 100'000, 1)).ok());
   pair.round();
@@ -68,7 +68,7 @@ TEST_F(Paced, ReadsAreAskedForAtTheRateOfTheirAnswers) {
   EXPECT_EQ(requests, 2u);
 }
 
-// What others may send meanwhile does not wait for that: the answers come the other way.
+// Other requests do not wait for that: the responses come in the other direction.
 TEST_F(Paced, WritesDoNotTakeTheTokensOfReads) {
   send(2);
   EXPECT_THAT(sent(), SizeIs(2)) << "the burst";
@@ -86,7 +86,7 @@ TEST_F(Paced, IdleItWakesNobody) {
   EXPECT_FALSE(pair.side[0].engine->next_timeout().has_value());
 }
 
-// All that is told of it is in a message's own time: a rate that is taken away at run time leaves nothing waiting.
+// Its state is in a message's own time: a rate that is removed at run time leaves nothing waiting.
 class Editor : public RecoveryEditor {
  public:
   explicit Editor(CongestionControl control) : control_(control) {}
@@ -118,7 +118,7 @@ TEST(Pacing, OneQueuePairOfSeveralCanHaveAnother) {
   EXPECT_EQ(pair.side[0].engine->recovery().congestion.control, CongestionControl::kWindow);
 }
 
-// Whatever the control and the peer: all of it arrives, and then all is quiet.
+// For any control and peer: all of it arrives, and then all is idle.
 TEST(Pacing, EverythingArrives) {
   for (const CongestionControl control :
        {CongestionControl::kTimely, CongestionControl::kDcqcn, CongestionControl::kNone}) {

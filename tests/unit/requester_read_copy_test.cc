@@ -15,7 +15,7 @@ constexpr std::uint32_t kBytes = 4096;  // a READ's: four responses
 bool is_request(const Sent& sent) { return sent.from == 0 && sent.data(); }
 bool is_copy(const Sent& sent) { return is_request(sent) && wire::is_copy(sent.packet()); }
 
-// READs, so many under way.
+// Posts READs, so many in flight.
 void read(TwoEngines& pair, int count) {
   for (int i = 0; i < count; ++i) {
     ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, kBytes, 1)).ok());
@@ -42,7 +42,7 @@ TEST(ReadCopies, WithoutLossThereAreNone) {
   EXPECT_EQ(pair.side[0].count(Counter::kReadsCopied), 0u);
 }
 
-// The first loss is repaired by feedback. The second one's copy is there before anybody misses it.
+// Feedback recovers the first loss. The second one's copy arrives before anybody misses it.
 TEST(ReadCopies, AfterALossTheCopyWithTheNextRequestStandsInForALostOne) {
   TwoEngines pair;
   const std::uint32_t first = pair.options.first_psn[0];

@@ -1,6 +1,6 @@
-// READs from a peer that speaks plain RoCE and answers as Linux's Soft-RoCE does (kernel 6.1): a READ that is asked for
-// again from its third packet on begins there from then on, and a repetition that begins before that is dropped without
-// a word.
+// READs from a peer that speaks plain RoCE and responds as Linux's Soft-RoCE does (kernel 6.1). A READ that is
+// requested again from its third packet on begins there from then on; a repetition that begins before that is dropped
+// silently.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -24,7 +24,7 @@ PairOptions standard(RecoveryMode mode = RecoveryMode::kStandard) {
   return options;
 }
 
-// What of side 0's READ requests such a responder drops. A READ is known by the PSN that it was first asked for from.
+// Side 0's READ requests that such a responder drops. A READ is known by the PSN of its first request.
 class LinuxResponder {
  public:
   bool refuses(const Sent& sent) {
@@ -68,8 +68,8 @@ void read(TwoEngines& pair, std::uint64_t offset) {
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, offset, kBytes, 1)).ok());
 }
 
-// 1002 is lost twice, 1005 once: what is asked for again begins with 1002 as long as that is missing.
-TEST(ReadsOfAStandardPeer, AreAskedForAgainFromTheOldestThatIsMissing) {
+// 1002 is lost twice, 1005 once: the new request begins with 1002 as long as that is missing.
+TEST(ReadsOfAStandardPeer, AreRequestedAgainFromTheOldestMissing) {
   TwoEngines pair{standard()};
   pair.fill(1, 7);
   pair.drop = [](const Sent& s) {
@@ -85,8 +85,8 @@ TEST(ReadsOfAStandardPeer, AreAskedForAgainFromTheOldestThatIsMissing) {
   for (std::size_t i = 1; i < requests.size(); ++i) EXPECT_EQ(requests[i].first, 1002u) << i;
 }
 
-// And from the next one when that has come.
-TEST(ReadsOfAStandardPeer, WhatHasComeIsNotAskedForAgain) {
+// And from the next one after it has arrived.
+TEST(ReadsOfAStandardPeer, ArrivedResponsesAreNotRequestedAgain) {
   TwoEngines pair{standard()};
   pair.drop = [](const Sent& s) {
     return is_answer(s) && ((s.psn() == 1002 && s.copy == 1) || (s.psn() == 1005 && s.copy <= 2));
@@ -98,8 +98,8 @@ TEST(ReadsOfAStandardPeer, WhatHasComeIsNotAskedForAgain) {
   EXPECT_EQ(requests.back(), (std::pair{1005u, 1u}));
 }
 
-// A peer of ours is asked for what is missing, and nothing else.
-TEST(ReadsOfAStandardPeer, BitmapModeAsksForTheHolesOnly) {
+// A peer of this library is asked for the missing responses, and nothing else.
+TEST(ReadsOfAStandardPeer, BitmapModeRequestsTheMissingOnly) {
   PairOptions options;
   TwoEngines pair{options};
   pair.drop = [](const Sent& s) { return is_answer(s) && s.copy == 1 && (s.psn() == 1002 || s.psn() == 1005); };
@@ -111,7 +111,7 @@ TEST(ReadsOfAStandardPeer, BitmapModeAsksForTheHolesOnly) {
 
 class LossyReads : public testing::TestWithParam<RecoveryMode> {};
 
-TEST_P(LossyReads, NeverAskForWhatSuchAResponderRefuses) {
+TEST_P(LossyReads, NeverRequestPacketsThatSuchAResponderRefuses) {
   for_each_seed(40, [](Random& random) {
     TwoEngines pair{standard(GetParam())};
     pair.fill(1, random.next());

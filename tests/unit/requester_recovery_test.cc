@@ -1,5 +1,5 @@
-// The requester's recovery, one rule a test. Side 1 is a whole engine where its answers matter, and paused where the
-// test answers by hand.
+// The requester's recovery, one rule a test. Side 1 is a whole engine if its reactions matter, and paused if the test
+// builds its packets by hand.
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 class ByHand : public testing::Test, public HandPlayed {};
 
-// An application that knows nothing of the path has chosen 4 ms for one of 10.
+// An application that does not know the path has chosen 4 ms for one of 10.
 TEST(LongPath, ATimeoutIsNoShorterThanTheRoundTrip) {
   PairOptions options;
   options.one_way_delay = 5_ms;
@@ -34,7 +34,7 @@ TEST(LongPath, ATimeoutIsNoShorterThanTheRoundTrip) {
   EXPECT_EQ(hand.count(Counter::kLocalAckTimeout), before + 1);
 }
 
-// Half the circle away: what lies behind it, modulo 2^24, is before what was sent.
+// Half the circle away: behind it, modulo 2^24, is before the sent packets.
 TEST_F(ByHand, AnAcknowledgementHalfTheCircleAwayIsRefused) {
   send(4);
   for (const std::uint32_t base : {1005u, 1004u + 4096, 1000u + 0x7F'FFFF}) {
@@ -49,7 +49,7 @@ TEST_F(ByHand, AnAcknowledgementHalfTheCircleAwayIsRefused) {
   EXPECT_EQ(pair.poll(0).size(), 1u);
 }
 
-// RDMA-CM's timeout, 2.1 s: it says for how long an outage is borne, not how long after it the path is found again.
+// RDMA-CM's timeout, 2.1 s: it sets how long an outage may last, not how long after it the path is found again.
 TEST(LongTimeout, OutlastsAnOutageAndFindsThePathSoonAfter) {
   PairOptions options;
   options.one_way_delay = 5_us;
@@ -70,7 +70,7 @@ TEST(LongTimeout, OutlastsAnOutageAndFindsThePathSoonAfter) {
   EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded) << "after eight of them, not thirty-two";
 }
 
-// IRN, the yardstick: the oldest again, after the short time where few packets are in flight.
+// IRN, the baseline: the oldest again, after the short time if few packets are in flight.
 TEST(Irn, ATimeoutIsShortWhereFewPacketsAreInFlight) {
   PairOptions options;
   options.mode[0] = options.mode[1] = RecoveryMode::kSelective;
@@ -133,7 +133,7 @@ TEST_F(ByHand, ThePeersCreditIsNeverExceededAndZeroIsProbed) {
 TEST_F(ByHand, TheProbeResendsTheTailAndAsksForAnAcknowledgement) {
   send(4);
   sent();
-  pair.run_for(1999_us);  // no round trip has been measured
+  pair.run_for(1999_us);  // no RTT sample yet
   EXPECT_TRUE(pair.wire.empty());
   pair.run_for(2_us);
   ASSERT_EQ(pair.wire.size(), 1u);
@@ -163,7 +163,7 @@ TEST_F(ByHand, TheTimeoutDoublesUpToTheAttributeAndSilenceIsDeath) {
   EXPECT_GE(count(Counter::kLocalAckTimeout), 8u);
 }
 
-// Only the two that the timeout sends at once, and a congestion window as large as before.
+// Only the two that the timeout sends at once, and the congestion window is restored.
 TEST_F(ByHand, ATimeoutThatWasNotNeededHasNoConsequence) {
   send(16);
   const Instant sent_at = pair.now;
@@ -172,25 +172,25 @@ TEST_F(ByHand, ATimeoutThatWasNotNeededHasNoConsequence) {
   pair.run_for(6_ms);
   EXPECT_EQ(count(Counter::kLocalAckTimeout), 1u);
   EXPECT_THAT(sent(), ElementsAre(1015, 1000, 1015)) << "probe, timeout";
-  ack({.base = 1008, .echo = sent_at});  // caused by a packet that left before: it was late, no more
+  ack({.base = 1008, .echo = sent_at});  // caused by a packet that left before: it was only late
   ack({.base = 1008, .arrived = {1015}, .echo = pair.now - 100_us});
   EXPECT_TRUE(sent().empty()) << "the receiver will say what is missing";
   EXPECT_EQ(pair.side[0].qp->requester().snapshot().congestion_bytes, window);
 }
 
-// Nothing of what was sent before it has arrived.
+// Nothing sent before it has arrived.
 TEST_F(ByHand, ATimeoutThatWasNeededHalvesTheCongestionWindow) {
   send(16);
   sent();
   const auto window = pair.side[0].qp->requester().snapshot().congestion_bytes;
   pair.run_for(6_ms);
   sent();
-  ack({.base = 1001, .arrived = {1015}, .echo = pair.now - 100_us});  // what the timeout sent
+  ack({.base = 1001, .arrived = {1015}, .echo = pair.now - 100_us});  // the timeout's packets
   EXPECT_EQ(sent().size(), 14u);
   EXPECT_EQ(pair.side[0].qp->requester().snapshot().congestion_bytes, window / 2);
 }
 
-// 1001 is lost twice. What was sent after it the second time, and not what left with it, says so.
+// 1001 is lost twice. Packets sent after its second transmission reveal it, those sent with it do not.
 TEST_F(ByHand, ARetransmissionThatSomethingOvertookIsSentAgain) {
   send(4);
   sent();
@@ -212,7 +212,7 @@ TEST_F(ByHand, ARetransmissionThatSomethingOvertookIsSentAgain) {
   EXPECT_TRUE(sent().empty()) << "nothing sent after the third copy";
 }
 
-// 1002 came 40 us of sending late: a retransmission is given a quarter more than that.
+// 1002 came 40 us of sending late: a retransmission gets a quarter more than that.
 TEST_F(ByHand, ARetransmissionMayBeAsLateAsOthersWere) {
   send(3);
   pair.run_for(40_us);
@@ -236,8 +236,8 @@ TEST_F(ByHand, ARetransmissionMayBeAsLateAsOthersWere) {
   EXPECT_THAT(sent(), ElementsAre(1001));
 }
 
-// What a queue pair knows of overtaking takes memory only for as long as it knows something.
-TEST_F(ByHand, WhatWasLearntOfOvertakingIsKeptUntilItIsForgotten) {
+// A queue pair's record of reordering takes memory only as long as it has content.
+TEST_F(ByHand, TheOutOfOrderRecordIsKeptUntilItExpires) {
   const auto bytes = [&] { return pair.side[0].qp->memory().recovery; };
   const std::size_t at_rest = bytes();
   send(3);
@@ -341,7 +341,7 @@ TEST_F(ByHand, WhatAReceiverThatWasNotReadyThrewAwayIsSentAgain) {
   sent();
   ack({.base = 1001,
        .arrived = {1003},
-       .syndrome = std::uint8_t{wire::kSyndromeRnr + 1}});  // of 1001, 1002 and 1004 no word
+       .syndrome = std::uint8_t{wire::kSyndromeRnr + 1}});  // of 1001, 1002 and 1004 no information
   EXPECT_TRUE(sent().empty());
   pair.run_for(11_us);
   EXPECT_THAT(sent(), ElementsAre(1001)) << "what was refused, and no more before it is taken";
@@ -351,7 +351,7 @@ TEST_F(ByHand, WhatAReceiverThatWasNotReadyThrewAwayIsSentAgain) {
   EXPECT_THAT(sent(), ElementsAre(1004));
 }
 
-// tests seed 5425 of sim_worlds: what was refused has been taken, but that acknowledgement was lost.
+// tests seed 5425 of sim_worlds: the refused packet was accepted, but that acknowledgement was lost.
 TEST_F(ByHand, ATrialAfterARefusalEndsWithoutItsAcknowledgement) {
   for (const bool feedback : {true, false}) {
     HandPlayed hand;
@@ -395,7 +395,7 @@ TEST_F(Standard, ASequenceNakGoesBackToItsPsn) {
   EXPECT_EQ(count(Counter::kRetransmittedNak), 5u);
 }
 
-// Kernel peers say each NAK once: one that is not followed costs a timeout.
+// Kernel peers send each NAK once: an ignored one costs a timeout.
 TEST_F(Standard, ASequenceNakForALaterPacketIsFollowedHoweverSoon) {
   send(8);
   sent();
@@ -435,7 +435,7 @@ TEST(StandardTimeout, ZeroNeverExpires) {
   EXPECT_FALSE(pair.side[0].engine->next_timeout().has_value());
 }
 
-TEST_F(Standard, LongMessagesAskForAcknowledgementsInside) {
+TEST_F(Standard, LongMessagesRequestAcknowledgementsInMiddlePackets) {
   send(200);
   const auto packets = pair.wire;
   EXPECT_EQ(packets.size(), 64u) << "the window towards a peer that states no credit";
@@ -454,7 +454,7 @@ TEST_F(ByHand, ARegionThatIsGoneAtRetransmissionIsALocalProtectionError) {
   EXPECT_EQ(done[0].status, CompletionStatus::kLocalProtectionError);
 }
 
-// Answers of one READ come every 60 us; the one that is missing was due before the gap is seen.
+// Responses of one READ come every 60 us; the missing one was due before the gap is seen.
 TEST(ReadGaps, InTheMiddleOfAMessageAStallDecides) {
   TwoEngines pair;
   const std::uint32_t first = pair.options.first_psn[0];

@@ -1,5 +1,5 @@
-// A silent peer's host says that the process is only stopped: the retry count's time waits for it. Without a reply
-// nothing is as it was not. And we ourselves may be the ones who were stopped.
+// A silent peer's host reports that the process is stopped: the retry count's time waits for it. Without a reply
+// nothing changes. And this process may have been stopped itself.
 #include <algorithm>
 #include <set>
 
@@ -52,7 +52,7 @@ class StoppedPeerTest : public testing::Test, public HandPlayed {
       for (; answered_ < asked.size(); ++answered_) reply(asked[answered_].body.nonce);
     }
   }
-  // Until the peer is given up.
+  // Runs until the peer is given up.
   Instant given_up(Duration at_most = 60_s) {
     EXPECT_TRUE(pair.run_until_idle(at_most));
     const auto done = pair.poll(0);
@@ -62,7 +62,7 @@ class StoppedPeerTest : public testing::Test, public HandPlayed {
   std::size_t answered_ = 0;
 };
 
-// A host that is gone, or knows no such query: six leave, and it is given up when it always was.
+// A host that is gone, or does not know the query: six leave, and it is given up at the usual time.
 TEST_F(StoppedPeerTest, WhoDoesNotReplyIsGivenUpAsEver) {
   const Instant begun = pair.now;
   send(1);
@@ -93,7 +93,7 @@ TEST_F(StoppedPeerTest, WhoIsStoppedIsWaitedForAndGoesOn) {
   EXPECT_EQ(done[0].status, CompletionStatus::kSuccess);
   const auto asked = queries().size();
   ASSERT_TRUE(pair.run_until_idle(1_s));
-  EXPECT_EQ(queries().size(), asked) << "nobody is asked about one that was heard";
+  EXPECT_EQ(queries().size(), asked) << "no query about a peer that was received from";
 }
 
 // Killed while it was stopped: its host does not answer for it any more, and the retries count.
@@ -150,7 +150,7 @@ TEST_F(StoppedSwitchedOff, NobodyIsAsked) {
   EXPECT_EQ(count(Counter::kStoppedRepliesIgnored), 1u);
 }
 
-// Guessed, of another queue pair, from another host, damaged, said again.
+// Guessed, of another queue pair, from another host, damaged, repeated.
 TEST_F(StoppedPeerTest, ForgedRepliesChangeNothing) {
   const Instant begun = pair.now;
   send(1);
@@ -200,15 +200,15 @@ TEST_F(StoppedPeerTest, AReplyCountsOnce) {
   EXPECT_EQ(given_up() - replied, kRetries);
 }
 
-// A query that came is for QP 1, not for a queue pair.
-TEST_F(StoppedPeerTest, AQueuePairIsNotWhoIsAsked) {
+// A query is for QP 1, not for a queue pair.
+TEST_F(StoppedPeerTest, AQueryToAQueuePairIsIgnored) {
   std::byte body[wire::kStoppedQuerySize];
   wire::emit_stopped_query({.source_qpn = peer_qpn(), .peer_qpn = 0x200, .nonce = 1}, body);
   control(bth(wire::Control::kStoppedQuery, 0), body);
   EXPECT_EQ(pair.side[0].count(DropReason::kBadControl), 1u);
 }
 
-// Peers of any kind may be asked, and standard ones get everything again each time.
+// Peers of any kind may be queried, and standard ones get everything again each time.
 class StoppedStandardPeer : public StoppedPeerTest {
  protected:
   static PairOptions options() {
@@ -271,9 +271,9 @@ TEST(StoppedPeerPaths, QueriesTakeEachPathInTurn) {
   EXPECT_THAT(ports, SizeIs(4));
 }
 
-// --- who is stopped is us ---
+// --- this process is stopped ---
 
-// The packet was lost, then a debugger held us for longer than all retries take. Our silence is not the peer's.
+// The packet was lost, then a debugger stopped us for longer than all retries take. Our silence is not the peer's.
 TEST_F(StoppedPeerTest, AfterAPauseOfOurOwnARetransmissionIsWaitedFor) {
   std::uint32_t acknowledged = 0;
   send(1);

@@ -70,7 +70,7 @@ TEST_F(WideArea, WhatIsAcknowledgedIsNotSentAgain) {
   EXPECT_THAT(sent(), IsEmpty());
 }
 
-// Of the last packets nobody can tell whether they are late or lost: longer, as a probe waits.
+// Of the last packets nobody can know whether they are late or lost: longer, as a probe waits.
 TEST_F(WideArea, ATailWaitsLonger) {
   ack({.base = 1008, .echo = begun + 20_us});
   pair.run_for(189_us);
@@ -85,7 +85,7 @@ class WideAreaFeedback : public WideArea {
   WideAreaFeedback() : WideArea(RecoveryMode::kWanFeedback) {}
 };
 
-// The receiver tells reordering from loss; its verdict is what is followed.
+// The receiver tells reordering from loss; its verdict is applied.
 TEST_F(WideAreaFeedback, TheReceiversVerdictComesFirst) {
   acknowledge();
   EXPECT_THAT(sent(), IsEmpty());
@@ -101,8 +101,8 @@ TEST_F(WideAreaFeedback, AndTheWalkDoesWithoutIt) {
   EXPECT_EQ(count(Counter::kRetransmittedWait), 2u);
 }
 
-// What leaves before bitmap mode is agreed on is walked over as well: found by world 700280, where each of these
-// packets waited for its turn as the expected one, a round trip each.
+// Packets that leave before bitmap mode is agreed on are walked over as well. In world 700280 each of these packets
+// waited for its turn as the expected one, a round trip each.
 TEST(WideAreaBeforeAgreement, WhatIsLostIsSentAgainTogether) {
   PairOptions options = wan(RecoveryMode::kWan);
   options.settle = false;

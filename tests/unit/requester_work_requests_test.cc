@@ -1,5 +1,5 @@
-// What a requester does with its work requests: READs and their limits, faults of its own side, completions; and how
-// two sides agree on bitmap mode. One rule a test.
+// A requester's work requests: READs and their limits, local faults, completions; and the negotiation of bitmap mode.
+// One rule a test.
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 // --- READs ---
 
-TEST(Reads, OnlyTheMissingResponsesAreAskedForAgain) {
+TEST(Reads, OnlyTheMissingResponsesAreRequestedAgain) {
   for (const RecoveryMode mode : {RecoveryMode::kBitmap, RecoveryMode::kStandard}) {
     PairOptions options;
     options.mode[0] = options.mode[1] = mode;
@@ -40,7 +40,7 @@ TEST(Reads, OnlyTheMissingResponsesAreAskedForAgain) {
   }
 }
 
-TEST(Reads, ReorderedResponsesAreNotAskedForAgain) {
+TEST(Reads, ReorderedResponsesAreNotRequestedAgain) {
   TwoEngines pair;
   pair.fill(1, 5);
   pair.extra_delay = [](const Sent& s) { return s.from == 1 && s.psn() == 1002 ? 40_us : Duration{}; };
@@ -95,7 +95,7 @@ TEST(Reads, AFenceWaitsForThem) {
   EXPECT_EQ((write - last_response).ns(), pair.options.one_way_delay.ns());
 }
 
-// --- faults of our own side ---
+// --- local faults ---
 
 TEST(LocalFaults, ABadKeyFailsInItsTurnAndFlushesTheRest) {
   TwoEngines pair;
@@ -166,7 +166,7 @@ TEST(LocalFaults, PostingRefusesWhatCannotBe) {
   request = pair.write(0, 0, 100, 1);
   request.sges = huge;
   EXPECT_EQ(refused(request), EINVAL);
-  // A count that leads out of the list is refused before the list is read: its page may not be there.
+  // A count that leads beyond the list is refused before the list is read: its page may not be there.
   Sge* const nowhere = static_cast<Sge*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(nowhere, MAP_FAILED);
   request.sges = {nowhere, std::size_t{1} << 31};
@@ -226,7 +226,7 @@ TEST(Completions, ErrorFlushesInOrder) {
 
 // --- negotiation ---
 
-TEST(Negotiation, IsAskedEightTimesWithDoublingPauses) {
+TEST(Negotiation, SendsEightQueriesWithDoublingPauses) {
   PairOptions options;
   options.mode[1] = RecoveryMode::kStandard;
   options.settle = false;

@@ -93,14 +93,14 @@ TEST(EarlyPackets, AgainstAMapAsTheWindowMovesOverTheWrap) {
   EXPECT_TRUE(early.empty());
 }
 
-// What a late packet may write is what no later packet has written: byte by byte.
+// A late packet may write the bytes that no later packet has written: byte by byte.
 TEST(EarlyPackets, UncoveredIsWhatNoLaterPacketHasWritten) {
   Random random{3};
   std::vector<std::byte> memory(40 * kMtu);
   for (int round = 0; round < 300; ++round) {
     EarlyPackets early{kMtu, 1 << 20, {}, pool};
     const Psn base{static_cast<std::uint32_t>(random.next())};
-    std::vector<std::uint32_t> newest(memory.size(), 0);  // offset from base, plus one, of who wrote the byte last
+    std::vector<std::uint32_t> newest(memory.size(), 0);  // offset from base, plus one, of the byte's last writer
     const std::vector<std::byte> payload(kMtu);
     std::map<std::uint32_t, bool> used;
     for (int i = 0; i < 20; ++i) {
@@ -129,8 +129,8 @@ TEST(EarlyPackets, UncoveredIsWhatNoLaterPacketHasWritten) {
   }
 }
 
-// Places that one packet's question looks at, where one of 16 is missing from `count`: each message in memory of its
-// own, or all in one buffer.
+// Places examined for one packet, if one of 16 is missing from `count`: each message in memory of its own, or all in
+// one buffer.
 double searched_per_packet(std::uint32_t count, std::uint32_t buffer_packets) {
   const auto memory = std::make_unique_for_overwrite<std::byte[]>(std::size_t{buffer_packets} * kMtu + 64);
   const std::vector<std::byte> payload(kMtu);
@@ -149,7 +149,7 @@ double searched_per_packet(std::uint32_t count, std::uint32_t buffer_packets) {
   return searched;
 }
 
-// A count, not a time: what is asked for each packet that comes late must not depend on how many came early.
+// A count, not a time: the cost of a late packet must not depend on the number of early ones.
 TEST(EarlyPackets, WhatIsUncoveredIsFoundInFewStepsHoweverManyAreThere) {
   for (const std::uint32_t count : {1000u, 10'000u, 300'000u}) {
     SCOPED_TRACE(count);

@@ -1,4 +1,4 @@
-// The text form of topologies: what it says, and what is wrong with it, by line.
+// The text form of topologies: its contents, and errors by line.
 #include "topology/topology_file.h"
 
 #include <gmock/gmock.h>

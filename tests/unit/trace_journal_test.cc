@@ -1,4 +1,4 @@
-// trace/journal.h: the ring of rare events, its limits, and a reader beside it.
+// trace/journal.h: the ring of rare events, its limits, and a concurrent reader.
 #include <gtest/gtest.h>
 
 #include <memory>

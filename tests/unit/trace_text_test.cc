@@ -47,7 +47,7 @@ TEST(TraceText, OneFormForEachEvent) {
   EXPECT_EQ(kinds, std::variant_size_v<Event>) << "an event without a case here";
 }
 
-TEST(TraceText, ALineSaysWhenAndWho) {
+TEST(TraceText, ALineHasTimeAndQueuePair) {
   EXPECT_EQ(line(Instant::from_ns(12'001), 7, GapSeen{Psn{1003}, 1}), "12.001us qp=7 gap_seen start=1003 length=1");
   EXPECT_EQ(line(Instant::from_ns(-20), 7, GapSeen{Psn{1}, 2}), "-0.020us qp=7 gap_seen start=1 length=2");
 }

@@ -1,5 +1,5 @@
-// The connection manager's messages: fields of a kernel peer's REQ, REP, REJ and SIDR messages, which also come out
-// again as they went in; every field alone, so that none lies on another; and what can't be a message of ours.
+// The connection manager's messages: fields of a kernel peer's REQ, REP, REJ and SIDR messages, which are also written
+// as they were read; every field alone, so that none overlaps another; and messages that cannot be ours.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,8 +119,8 @@ TEST(CmMessages, FieldsOfAKernelPeersAnswers) {
   EXPECT_EQ(sidr.service_id, service_id(PortSpace::kUdp, 7174));
 }
 
-// Random bytes as a message: what is read of them and written is read again as the same. A field that is written
-// elsewhere than read changes on the way.
+// Random bytes as a message: a message that was read and written is read again as the same. A field that is written
+// elsewhere than read changes.
 class AnyMessage : public testing::TestWithParam<std::uint16_t> {};
 
 TEST_P(AnyMessage, WrittenAndReadAgainIsTheSame) {

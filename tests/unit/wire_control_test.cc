@@ -84,7 +84,7 @@ TEST(Caps, ImpossibleContents) {
   EXPECT_FALSE(parse_caps({}));
 }
 
-// Whoever speaks the first version alone has no tokens, and ends after 32 bytes.
+// A peer of the first version has no tokens, and its packet ends after 32 bytes.
 TEST(Caps, OfTheFirstVersion) {
   Bytes bytes = kCapsBytes;
   bytes[9] = std::byte{1};
@@ -157,7 +157,7 @@ TEST(BitmapAck, HowLongThePacketHadWaited) {
   EXPECT_FALSE(parse_bitmap_ack(body, kAckBase)) << "who says nothing leaves it out";
 }
 
-TEST(BitmapAck, WhatWaitedLongerThanCanBeSaid) {
+TEST(BitmapAck, WaitingTimeIsCappedAtItsLargestValue) {
   EXPECT_EQ(waited_units(10_s), 0xFF'FFFFu);
   EXPECT_EQ(waited_units(255_ns), 0u);
   EXPECT_EQ(waited_units(0_ns - 1_us), 0u);
@@ -176,7 +176,7 @@ std::optional<BitmapAck> ack_with(Psn base, Psn highest, std::uint16_t bit_count
 TEST(BitmapAck, NothingBeyondTheBase) {
   EXPECT_TRUE(ack_with(Psn{100}, Psn{99}, 0, {}));
   EXPECT_TRUE(ack_with(Psn{0}, Psn{0xFFFFFF}, 0, {}));
-  EXPECT_FALSE(ack_with(Psn{100}, Psn{98}, 0, {}));  // the boundary cannot lie behind what is complete
+  EXPECT_FALSE(ack_with(Psn{100}, Psn{98}, 0, {}));  // the boundary cannot lie behind complete PSNs
   EXPECT_TRUE(ack_with(Psn{100}, Psn{99}, 32, hex("00000000")));
   EXPECT_FALSE(ack_with(Psn{100}, Psn{99}, 32, hex("40000000")));
   EXPECT_FALSE(ack_with(Psn{100}, Psn{99}, 32, hex("80000000")));
@@ -220,9 +220,9 @@ TEST(BitmapAck, SyndromesThatExist) {
   }
 }
 
-// A packet as it usually comes: whatever bit of it is flipped, either it is not plain any more, or the long way reads
-// the same in it.
-TEST(BitmapAck, WhatIsPlainReadsAlikeTheLongWay) {
+// A packet of the common form with any bit flipped: either the fast path leaves it to the general parser, or both read
+// the same.
+TEST(BitmapAck, CumulativeAckFastPathReadsAsTheGeneralParser) {
   for (const Duration waited : {0_ns, 1024_us}) {
     BitmapAck plain;
     plain.source_qpn = 0xABCD;
@@ -289,7 +289,7 @@ TEST(BitmapAck, RangesLieBehindTheBits) {
   EXPECT_EQ(ack->range(1), (AckRange{Psn{1100}, 1})) << "reserved bits are ignored";
   EXPECT_TRUE(ack_with_ranges(hex("00000084 000003c9")));   // all up to the highest
   EXPECT_FALSE(ack_with_ranges(hex("00000084 000003ca")));  // beyond it
-  EXPECT_FALSE(ack_with_ranges(hex("00000083 00000001")));  // a bit tells of it
+  EXPECT_FALSE(ack_with_ranges(hex("00000083 00000001")));  // a bit reports it
   EXPECT_FALSE(ack_with_ranges(hex("00000084 00000000")));
   EXPECT_FALSE(ack_with_ranges(hex("00000084 ffffffff")));
   EXPECT_TRUE(ack_with_ranges({}));

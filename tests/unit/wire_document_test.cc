@@ -1,4 +1,4 @@
-// The examples of docs/wire.md, byte by byte: what the document shows is what the code reads and writes.
+// The examples of docs/wire.md, byte by byte: the code reads and writes the document's bytes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -36,7 +36,7 @@ Bytes documented(const std::string& text) {
   return hex(text);
 }
 
-// Of the packets worked out in the document.
+// The path of the packets worked out in the document.
 constexpr IcrcPath kDocumentPath{.source = IpAddress::v4(10, 77, 0, 1),
                                  .destination = IpAddress::v4(10, 77, 0, 2),
                                  .source_port = 0xC000,

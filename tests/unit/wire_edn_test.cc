@@ -1,4 +1,4 @@
-// Explicit drop notification on the wire: as a control packet and as ICMP, to the byte, and what is refused.
+// Explicit drop notification on the wire: as a control packet and as ICMP, to the byte, and refusals.
 #include <gtest/gtest.h>
 
 #include "support/bytes.h"
@@ -41,7 +41,7 @@ TEST(WireEdn, FlagsAndSaturation) {
   EXPECT_EQ(read->drain, Duration::from_ns(0xFFFF'FFFF));
 }
 
-// Who knows no such flag takes it for one about READ responses, and leaves it.
+// A receiver without this flag takes it for one about READ responses, and ignores it.
 TEST(WireEdn, AboutAnAcknowledgement) {
   const Bytes body = hex("25 002203 00 0003eb 00000000 00000000 0000000000000000 8899aabbccddeeff");
   const auto edn = parse_edn(body, Psn{1003});
@@ -87,7 +87,7 @@ Bytes quoted() {
 TEST(WireEdn, IcmpQuotesTheFirstPacket) {
   Bytes out(kIcmpHeaderSize + kQuoteMax);
   const std::size_t size = emit_icmp_edn(quoted(), 3, Duration::from_ns(49'001), out.data());
-  EXPECT_EQ(size, kIcmpHeaderSize + 88);  // IPv4, UDP, BTH, BXTH, RETH: all of what was given
+  EXPECT_EQ(size, kIcmpHeaderSize + 88);  // IPv4, UDP, BTH, BXTH, RETH: everything given
   out.resize(size);
   EXPECT_EQ(to_hex(ConstBytes{out}.first(2)), "0400");
   EXPECT_EQ(to_hex(ConstBytes{out}.subspan(4, 4)), "00020032");  // 2 more, 50 us: rounded up
@@ -107,7 +107,7 @@ TEST(WireEdn, IcmpQuotesTheFirstPacket) {
   EXPECT_FALSE(said->edn.responses);
 }
 
-// What a router of RFC 1812 sends about a standard packet: no count, no time.
+// A router of RFC 1812 sends this about a standard packet: no count, no time.
 TEST(WireEdn, PlainSourceQuenchAboutAStandardPacket) {
   const Bytes quote = hex("4500 0460 1234 4000 40 11 0000 0a4d0001 0a4d0002") + hex("c001 12b7 044c 0000") +
                       hex("0d 00 ffff 00 002203 00 0003eb");
@@ -147,8 +147,8 @@ TEST(WireEdn, IcmpThatIsNotOne) {
   EXPECT_FALSE(with(9, 6));      // TCP
   EXPECT_FALSE(with(7, 1));      // not the first fragment
   EXPECT_FALSE(with(22, 0));     // another port
-  EXPECT_FALSE(with(28, 0x5F));  // no opcode that there is
-  EXPECT_FALSE(with(28, 0xE0));  // CAPS: asked again by themselves
+  EXPECT_FALSE(with(28, 0x5F));  // not an opcode
+  EXPECT_FALSE(with(28, 0xE0));  // CAPS: repeated by themselves
 }
 
 TEST(WireEdn, IsAControlPacket) {

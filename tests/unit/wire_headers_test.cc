@@ -1,5 +1,5 @@
-// Each header against bytes written by hand: every field has a value that shows when it is read from the wrong place,
-// and each flag is tried alone.
+// Each header against bytes written by hand: every field has a value that reveals a wrong offset, and each flag is
+// tested alone.
 #include <gtest/gtest.h>
 
 #include "support/bytes.h"

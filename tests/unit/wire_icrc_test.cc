@@ -1,4 +1,4 @@
-// The ICRC against a bit-by-bit CRC over bytes written out by hand, and against packets that other machines sent.
+// The ICRC against a bit-by-bit CRC over bytes written by hand, and against packets of other machines.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -78,7 +78,7 @@ TEST(Icrc, Ipv6CoversWhatTheNetworkSeesWithMutableFieldsMasked) {
   EXPECT_EQ(packet_icrc(path, kPacket), before) << "IPv6 has no identification";
 }
 
-TEST(Icrc, CongestionBitsMayChangeOnTheWay) {
+TEST(Icrc, CongestionBitsMayChangeInFlight) {
   Bytes marked = kPacket;
   marked[4] = std::byte{0xC0};
   EXPECT_EQ(packet_icrc(kPathV4, marked), packet_icrc(kPathV4, kPacket));
@@ -113,7 +113,7 @@ TEST(Icrc, EveryPartOfThePathCounts) {
   EXPECT_NE(packet_icrc(path, kPacket), good);
 }
 
-// Sizes around each change of method, payload in pieces as a scatter list would have it.
+// Sizes around each change of method, payload in pieces as in a scatter list.
 TEST(Icrc, PiecesAndMethodsDoNotMatter) {
   Random random{1, "icrc"};
   for (const std::size_t size : {0u, 4u, 8u, 12u, 16u, 60u, 252u, 256u, 260u, 1024u, 4096u}) {
@@ -143,7 +143,7 @@ TEST(Icrc, PiecesAndMethodsDoNotMatter) {
   }
 }
 
-// Each size that it takes, after any running CRC; BTH's masked byte does not matter.
+// Each supported size, after any running CRC; BTH's masked byte does not matter.
 TEST(SmallCrc, IsCrc32WithTheCongestionByteMasked) {
   if (!small_crc_takes(kSmallCrcMin)) GTEST_SKIP() << "this processor does not multiply without carries";
   Random random{3, "small crc"};
@@ -177,7 +177,7 @@ TEST(WideCrc, IsCrc32) {
 }
 
 #if defined(__x86_64__)
-// The processor's own record of which register parts are in use (XGETBV with ECX = 1); nullopt where it keeps none.
+// The processor's own record of the register parts in use (XGETBV with ECX = 1); nullopt if it keeps none.
 std::optional<std::uint32_t> register_parts_in_use() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned kXgetbvOfOne = 1u << 2, kOsxsave = 1u << 27;
@@ -188,10 +188,10 @@ std::optional<std::uint32_t> register_parts_in_use() {
   return low;
 }
 
-// isa-l leaves them in use, which slows down every SSE instruction after it, the application's too.
+// isa-l leaves them in use, which slows down every later SSE instruction, the application's too.
 TEST(Icrc, LeavesNoUpperHalvesOfVectorRegistersInUse) {
   constexpr std::uint32_t kAvxUpper = 1u << 2, kZmmUpper = 1u << 6;
-  if (!register_parts_in_use()) GTEST_SKIP() << "this processor does not tell";
+  if (!register_parts_in_use()) GTEST_SKIP() << "this processor does not report it";
   const Bytes packet = test::filled(4168, 0x5A);
   const std::uint32_t icrc = packet_icrc(kPathV4, packet);
   const auto in_use = register_parts_in_use();
@@ -201,7 +201,7 @@ TEST(Icrc, LeavesNoUpperHalvesOfVectorRegistersInUse) {
 
 TEST(Icrc, IsStoredLittleEndian) { EXPECT_EQ(stored_icrc(hex("00000000 11223344")), 0x44332211u); }
 
-// One flow, worked in by look-ups: the same as from the bytes, for each size and identification.
+// One flow, computed by look-ups: the same as from the bytes, for each size and identification.
 TEST(IcrcFlow, GivesWhatThePathGives) {
   IcrcPath v6 = kPathV4;
   v6.source.bytes[0] = v6.destination.bytes[0] = 0xFD;

@@ -1,4 +1,4 @@
-// The solver against its definition: for each identification, the difference that it really makes.
+// The solver against its definition: for each identification, its actual difference.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -45,7 +45,7 @@ TEST(IdentificationSolver, FindsEveryIdentification) {
 TEST(IdentificationSolver, EveryLengthOfAPacket) {
   IdentificationSolver solver;
   Random random{2, "identification"};
-  // Twice, so that each place of the bounded cache is used for several sizes, and again for those that it has lost.
+  // Twice, so that each place of the bounded cache is used for several sizes, and again for evicted ones.
   for (int round = 0; round < 2; ++round) {
     for (std::size_t size = kBthSize + kIcrcSize; size <= 4200; size += 4) {
       const Sample sample{size, size};
@@ -96,7 +96,7 @@ TEST(IdentificationSolver, RandomDifferencesHardlyEverHaveASolution) {
   EXPECT_LT(solved, 45u);
 }
 
-TEST(IdentificationSolver, OtherLengthsGiveOtherAnswers) {
+TEST(IdentificationSolver, OtherLengthsGiveOtherSolutions) {
   IdentificationSolver solver;
   const Sample sample{1040};
   std::uint16_t found = 0;

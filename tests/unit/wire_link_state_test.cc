@@ -1,4 +1,4 @@
-// Link-state inquiry and feedback on the wire: what is refused, what a hop changes. (Bytes: wire_document_test.cc.)
+// Link-state inquiry and feedback on the wire: refusals, and a hop's changes. (Bytes: wire_document_test.cc.)
 #include <gtest/gtest.h>
 
 #include "support/bytes.h"
@@ -21,7 +21,7 @@ Bytes bytes_of(const LinkStateFeedback& feedback) {
   return out;
 }
 
-// tests spec 3: link-state feedback - the inquiry goes on to the next hop.
+// tests spec 3: link-state feedback - the inquiry is forwarded to the next hop.
 TEST(WireLinkState, AHopSendsTheInquiryOnWithOneMore) {
   Bytes body = bytes_of(LinkStateInquiry{.source_qpn = 0x1102, .hop = 0, .hop_limit = 2, .nonce = 5});
   forward_link_state_inquiry(body.data());
@@ -55,7 +55,7 @@ TEST(WireLinkState, ImpossibleBodies) {
   EXPECT_FALSE(parse_link_state_feedback(with(24, 1)));
 }
 
-// A hop's clock may tick between looking at its queue and at its limit.
+// A hop's clock may tick between reading its queue and its limit.
 TEST(WireLinkState, WhatIsSentIsPossible) {
   const auto read = parse_link_state_feedback(
       bytes_of(LinkStateFeedback{.speed = 300, .link_rate = 200, .queue = 30, .queue_limit = 20}));

@@ -1,4 +1,5 @@
-// tests docs/wire.md#descriptions: what a described packet has in place of its data, to the bit, and what is refused.
+// tests docs/wire.md#descriptions: a local-reference packet's descriptor in place of its data, to the bit, and
+// refusals.
 #include <gtest/gtest.h>
 
 #include <vector>

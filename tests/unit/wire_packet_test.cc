@@ -1,4 +1,4 @@
-// Whole packets: what follows BTH for each opcode, both sides of each size limit, each reason to drop.
+// Whole packets: the headers behind BTH for each opcode, both sides of each size limit, each reason to drop.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -27,7 +27,7 @@ const char* const kFethText = "00000012";
 const char* const kCnpText = "00000000 00000000 00000000 00000000";
 const char* const kDethText = "11223344 00 00abcd";
 
-// What IBTA table 38 and docs/wire.md say, written out once more: opcode -> texts behind BTH, and whether data follows.
+// IBTA table 38 and docs/wire.md, written a second time: opcode -> texts behind BTH, and whether data follows.
 struct Layout {
   std::vector<const char*> parts;
   bool data = true;
@@ -130,7 +130,7 @@ TEST(Packet, EveryOpcodeOfTheTableComesBackAsItsBytes) {
 const char* const kPiggybackText =
     "03 000005 1f 0003f0 00000100 00100000 00000000001e8480 00000000000f404c 000001f4 00000401";
 
-// A bitmap-mode packet with an acknowledgement between BXTH and what follows.
+// A bitmap-mode packet with an acknowledgement between BXTH and the rest.
 Bytes with_piggyback(std::uint8_t opcode) {
   Bytes headers = headers_of(opcode);
   headers[kBthSize] |= std::byte{2};
@@ -189,7 +189,7 @@ TEST(Packet, APiggybackIsAnAcknowledgementAndNothingElse) {
   const auto parsed = parse_packet(packet);
   ASSERT_TRUE(parsed.ok());
   EXPECT_FALSE(parsed.value().piggyback.echo_valid);
-  // Another version's flags mean something else: the version is looked at first.
+  // Another version's flags have other meanings: the version is checked first.
   packet = headers_of(0xC4) + kIcrc;
   packet[kBthSize] = std::byte{0x12};
   EXPECT_EQ(verdict(packet), DropReason::kBadVersion);

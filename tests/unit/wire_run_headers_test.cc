@@ -1,4 +1,4 @@
-// Headers of a run are those that each packet would have alone.
+// Headers of a run equal those of single packets.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -31,7 +31,7 @@ Packet some_packet(RcOp op, Random& random) {
   return packet;
 }
 
-TEST(RunHeaders, SayWhatEachPacketWouldAlone) {
+TEST(RunHeaders, EqualThoseOfSinglePackets) {
   Random random{1, "run headers"};
   for (int i = 0; i < 1000; ++i) {
     const RcOp op = std::array{RcOp::kWriteOnly, RcOp::kSendOnly, RcOp::kWriteMiddle, RcOp::kSendMiddle,

@@ -1,4 +1,4 @@
-// What is read of a WRITE as it usually comes: as parse_packet() reads it.
+// The fast path reads a WRITE of the common form as parse_packet() does.
 #include <gtest/gtest.h>
 
 #include "support/bytes.h"
@@ -53,7 +53,7 @@ void expect_alike(ConstBytes bytes, std::size_t what) {
   EXPECT_FALSE(wanted.bxth.by_reference() || wanted.bxth.operation_packets != 0 || wanted.bxth.retransmitted) << what;
 }
 
-TEST(SingleWrite, ReadsAlikeTheLongWay) {
+TEST(SingleWrite, FastPathReadsAsTheGeneralParser) {
   for (const bool piggyback : {false, true}) {
     for (const std::uint32_t length : {0u, 1u, 2u, 3u, 4u, 61u, 64u, 4096u}) {
       const Bytes bytes = packet_with(length, piggyback);
@@ -66,7 +66,7 @@ TEST(SingleWrite, ReadsAlikeTheLongWay) {
   }
 }
 
-// Whatever bit of it is flipped, either it is not whole any more, or the long way reads the same in it.
+// With any bit flipped, either the fast path refuses the packet, or both read the same.
 TEST(SingleWrite, WithAnyBitFlipped) {
   for (const bool piggyback : {false, true}) {
     const Bytes bytes = packet_with(61, piggyback);

@@ -1,4 +1,4 @@
-// Queries whether a peer's process is stopped, and replies: their bytes, what is too short, what goes to somebody else.
+// Queries whether a peer's process is stopped, and replies: their bytes, short ones, those for another destination.
 #include <gtest/gtest.h>
 
 #include "support/bytes.h"

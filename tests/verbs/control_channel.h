@@ -1,4 +1,4 @@
-// control_channel.h - the TCP connection over which two verbs programs tell each other their queue pairs and meet.
+// control_channel.h - the TCP connection over which two verbs programs exchange their queue pairs and synchronize.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class ControlChannel {
     read_all(&theirs, sizeof theirs);
     return theirs;
   }
-  // Both sides are here, and named the same step.
+  // Both sides have arrived, and named the same step.
   void meet(std::uint32_t step);
 
  private:

@@ -166,7 +166,7 @@ class RoundRunner {
                              " bytes): " + what);
   }
 
-  // Whose bytes travel: the requester's for SEND and WRITE, the responder's for READ.
+  // The sender's bytes: the requester's for SEND and WRITE, the responder's for READ.
   void prepare(bool requester) {
     std::uint8_t* arena = endpoint_.arena();
     const std::size_t end = round_.ops.back().slot + round_.ops.back().size + kGuardBytes;
@@ -293,7 +293,7 @@ class RoundRunner {
     check_bytes(i);
   }
 
-  // When both have met again everything is in place at the responder too.
+  // After the final synchronization everything is in place at the responder too.
   void check_after() const {
     for (std::size_t i = 0; i < round_.ops.size(); ++i) {
       const Op& op = round_.ops[i];

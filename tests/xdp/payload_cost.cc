@@ -1,9 +1,9 @@
-// What it costs to send a batch by AF_XDP with the payload copied into the socket's chunks, as io/xdp/xdp_transmit.cc
-// does, against descriptors that point to where the payload lies: in memory of the program that is registered with the
-// socket (docs/datapath.md). Over veth, whose driver copies once more; the packets are for nobody on the other end.
+// Cost of sending a batch by AF_XDP with the payload copied into the socket's chunks, as in io/xdp/xdp_transmit.cc,
+// compared with descriptors that point to the payload in place: in memory of the program that is registered with the
+// socket (docs/datapath.md). Over veth, whose driver copies once more; nobody receives the packets on the other end.
 //
-//   payload_cost [--rounds N]            the ways in turn, medians; as root
-//   payload_cost --way N --packets N     one way alone, 4096 bytes each, for callgrind
+//   payload_cost [--rounds N]            both modes in turn, medians; as root
+//   payload_cost --way N --packets N     one mode alone, 4096 bytes each, for callgrind
 #include <net/if.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::uint32_t kChunks = 4096, kChunkBytes = io::kXdpChunkBytes;
 constexpr std::uint64_t kProgramsMemory = std::uint64_t{kChunks} / 2 * kChunkBytes;  // the upper half
-// As much as stays in the cache: the ICRC has just been made of it.
+// As much as stays in the cache: the ICRC has just been computed from it.
 constexpr std::uint64_t kProgramsBytes = 64 * 1024;
 constexpr std::size_t kRoceHeaders = 32, kIcrc = 4, kBatch = 15;
 constexpr std::array<std::uint8_t, 6> kNobody{2, 0, 0, 0, 9, 99}, kUs{2, 0, 0, 0, 9, 1};
@@ -154,7 +154,7 @@ class Sender {
   std::uint64_t programs_ = kProgramsMemory;
 };
 
-// The thread's own processor time, so that other work does little to it; the kernel sends within the call.
+// The thread's own processor time, so that other work affects it little; the kernel sends within the call.
 double nanoseconds_a_packet(Sender& sender, Way way, std::size_t payload) {
   constexpr int kBatches = 1000;
   const auto cpu = [] {

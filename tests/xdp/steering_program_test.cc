@@ -1,4 +1,4 @@
-// The XDP program, run by the kernel on frames that we give it (BPF_PROG_TEST_RUN), attached to nothing.
+// The XDP program, run by the kernel on given frames (BPF_PROG_TEST_RUN), attached to nothing.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
@@ -20,8 +20,8 @@ namespace {
 constexpr std::uint32_t kMtu = 1500, kSlot = 0x02;
 using io::FileDescriptor;
 
-// Where a frame that the program takes has to go: TEST_RUN with a map entry that is no socket can't be had, so the
-// sockets' map is one of device numbers here: redirect_map() answers alike.
+// The destination of an accepted frame: TEST_RUN with a map entry that is no socket is not possible, so the sockets'
+// map is one of device numbers here: redirect_map() returns the same.
 class SteeringProgram : public testing::Test {
  protected:
   void SetUp() override {
@@ -147,7 +147,7 @@ TEST_F(SteeringProgram, LeavesShortFramesToTheKernel) {
   }
 }
 
-// Several packets in one frame that the sender's kernel did not split: only the kernel knows how long each is.
+// Several packets in one frame that the sender's kernel did not split: only the kernel knows the length of each.
 TEST_F(SteeringProgram, LeavesFramesLongerThanTheMtuToTheKernel) {
   const auto of_ip_length = [](std::size_t length, bool ipv6) {
     return make_frame({.ipv6 = ipv6, .payload = length - (ipv6 ? 48 : 28)});

@@ -1,4 +1,4 @@
-// Reading frames: what the headers say, and every frame that is not quite one.
+// Parsing frames: values from the headers, and every frame that is slightly invalid.
 #include "io/xdp/xdp_frame.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(XdpFrame, SaysWhatTheHeadersSay) {
   EXPECT_EQ(datagram.bytes.data(), frame.data() + 62);
 }
 
-// Ethernet fills short frames up.
+// Ethernet pads short frames.
 TEST(XdpFrame, CutsOffWhatIsBehindTheDatagram) {
   for (const bool ipv6 : {false, true}) {
     auto frame = make_frame({.ipv6 = ipv6, .payload = 16});
@@ -51,7 +51,7 @@ TEST(XdpFrame, RefusesEveryFrameThatIsCutShort) {
     const auto frame = make_frame({.ipv6 = ipv6, .payload = 24});
     Datagram datagram;
     for (std::size_t size = 0; size < frame.size(); ++size) {
-      // In memory of its own, so that a sanitizer sees a byte too far.
+      // In memory of its own, so that a sanitizer detects a byte too far.
       const std::vector<std::byte> cut(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(size));
       EXPECT_FALSE(parse_roce_frame(cut, datagram)) << size;
     }

@@ -1,5 +1,5 @@
-// Two processes on one interface, a queue each. Packets are put on the other end by AF_XDP too: on its queue N, they
-// come by queue N.
+// Two processes on one interface, a queue each. AF_XDP puts packets on the other end, too: on its queue N, they come by
+// queue N.
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <poll.h>

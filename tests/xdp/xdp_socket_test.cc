@@ -61,9 +61,9 @@ class XdpSocketTest : public testing::TestWithParam<XdpMode> {
   [[nodiscard]] io::XdpSocket open(std::uint32_t chunks = 256) {
     const SecondNetwork::Visit visit{network_};
     daemon::XdpWish asked = wish(chunks);
-    asked.leased = [](std::uint32_t) { return false; };  // who had the queue has ended
+    asked.leased = [](std::uint32_t) { return false; };  // the queue's owner has ended
     auto granted = grant_xdp_there(asked);
-    // The kernel frees a queue some time after its socket was closed, and says so to nobody.
+    // The kernel frees a queue some time after its socket was closed, without notification.
     for (int left = kPatienceMs; !granted && granted.reason().error == EAGAIN && left > 0; --left) {
       poll(nullptr, 0, 1);
       granted = grant_xdp_there(asked);
@@ -82,7 +82,7 @@ class XdpSocketTest : public testing::TestWithParam<XdpMode> {
     return std::move(opened).value();
   }
 
-  // A UDP socket here and one there that get what XDP leaves.
+  // A UDP socket here and one there that get the packets that XDP leaves.
   [[nodiscard]] FileDescriptor receiver() {
     const SecondNetwork::Visit visit{network_};
     FileDescriptor fd{socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
@@ -116,7 +116,7 @@ class XdpSocketTest : public testing::TestWithParam<XdpMode> {
     return bytes;
   }
 
-  // Waits for the socket to say that there is something.
+  // Waits until the socket is readable.
   static bool receive(io::XdpSocket& socket, io::ReceivedMessage& message) {
     while (!socket.receive(message)) {
       pollfd readable{socket.fd(), POLLIN, 0};
@@ -162,7 +162,7 @@ TEST_P(XdpSocketTest, ReceivesItsSlotsPacketsWithAllThatTheirHeadersSay) {
   }
 }
 
-// Longer than a chunk holds, and around that; each byte, and again and again round the rings.
+// Longer than a chunk holds, and around that; each byte, and repeatedly around the rings.
 TEST_P(XdpSocketTest, ReceivesPacketsOfAllSizesManyTimesAround) {
   constexpr std::uint32_t kChunks = 64;
   io::XdpSocket socket = open(kChunks);
@@ -180,7 +180,7 @@ TEST_P(XdpSocketTest, ReceivesPacketsOfAllSizesManyTimesAround) {
   EXPECT_EQ(socket.take_unreadable(), 0u);
 }
 
-// A frame that the steering program takes for ours, as it does not read the length in the UDP header, and that is none.
+// A frame that the steering program accepts, as it does not read the length in the UDP header, but that is invalid.
 TEST_P(XdpSocketTest, AFrameThatIsNoPacketIsCountedByTheShard) {
   Statistics statistics;
   FileDescriptor udp = receiver();
@@ -237,7 +237,7 @@ TEST_P(XdpSocketTest, LeavesOtherSlotsToUdp) {
 
 // A batch that the sender's kernel did not split: the driver's hook gets it in packets, the generic one in one piece,
 // which goes to UDP with the size of its packets.
-TEST_P(XdpSocketTest, BatchesArriveWholeEitherWay) {
+TEST_P(XdpSocketTest, BatchesArriveWholeInEitherMode) {
   io::XdpSocket socket = open();
   const FileDescriptor udp = receiver();
   constexpr std::size_t kSegment = 4116, kSegments = 8;
@@ -301,7 +301,7 @@ TEST_P(XdpSocketTest, QueueIsForOneAndFreeAgainWhenTheSocketCloses) {
   EXPECT_EQ(socket.queue(), 0u);
 }
 
-// Nothing stays behind: not of who ends, not where the packets go.
+// Nothing stays behind: neither at the ending process nor at the packets' destination.
 TEST_P(XdpSocketTest, LastSocketTakesTheProgramWithIt) {
   const auto attached = [&] {
     const SecondNetwork::Visit visit{network_};

@@ -1,5 +1,5 @@
-// Sending by AF_XDP over a veth pair, as the kernel's own network stack receives it: it looks at every length and
-// checksum. And who may.
+// Sending by AF_XDP over a veth pair, received by the kernel's own network stack, which checks every length and
+// checksum. And the right to send.
 #include "io/xdp/xdp_transmit.h"
 
 #include <arpa/inet.h>
@@ -173,7 +173,7 @@ TEST_F(XdpTransmitTest, WhatIsTooLongOrTooMuchIsLeftToUdp) {
   EXPECT_EQ(send(batch(kSegmentsMax, 20000)), Outcome::kUseUdp);
 }
 
-// Down for a while: UDP has the say; up again: all is as before.
+// Down for a while: UDP takes over; up again: all is as before.
 TEST_F(XdpTransmitTest, GoesOnAfterTheInterfaceWasDown) {
   ASSERT_TRUE(ip("link set left down"));
   EXPECT_NE(send(batch(1, 64)), Outcome::kSent);
@@ -240,7 +240,7 @@ TEST_F(NeighboursTest, AsksTheKernelOnceUntilSomethingChanges) {
   ASSERT_TRUE(ip("neigh replace 10.9.0.2 lladdr 02:00:00:00:00:07 dev left nud permanent"));
   ASSERT_NE(find(), nullptr);
   ASSERT_TRUE(ip("neigh replace 10.9.0.2 lladdr 02:00:00:00:00:08 dev left nud permanent"));
-  // Nobody looks yet.
+  // Nobody has updated it yet.
   EXPECT_EQ(neighbours_->find(kLeft, kRight, now_)->destination[5], 7);
   EXPECT_EQ(find()->destination[5], 8);
 }
@@ -269,8 +269,8 @@ TEST_F(NeighboursTest, AStaleOneIsLeftToUdpOnce) {
   EXPECT_NE(find(), nullptr);
 }
 
-TEST_F(NeighboursTest, NoWayMeansUdp) {
-  EXPECT_EQ(find(IpAddress::v4(10, 9, 0, 99)), nullptr);  // nobody has asked for it
+TEST_F(NeighboursTest, WithoutARouteItUsesUdp) {
+  EXPECT_EQ(find(IpAddress::v4(10, 9, 0, 99)), nullptr);  // nobody has queried it
   EXPECT_EQ(find(kLeft), nullptr);                        // our own
   EXPECT_EQ(find(IpAddress::v4(127, 0, 0, 1)), nullptr);
   EXPECT_EQ(find(IpAddress::v4(192, 0, 2, 1)), nullptr);  // no route

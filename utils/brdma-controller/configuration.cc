@@ -1,6 +1,6 @@
 #include "configuration.h"
 
-#define TOML_EXCEPTIONS 0  // like everybody here: programs link both
+#define TOML_EXCEPTIONS 0  // as everywhere here: programs link both
 #include <toml++/toml.h>
 
 #include <fstream>
@@ -25,7 +25,7 @@ std::string text_of(const toml::table& table, const char* key) {
   return *value;
 }
 
-// "s2" for a port that leads to s2, "s2.2" for the second such: as the lab names them.
+// "s2" for a port that leads to s2, "s2.2" for the second such: the lab's names.
 class PortNames {
  public:
   std::pair<std::string, std::string> next(const std::string& a, const std::string& b) {

@@ -1,6 +1,5 @@
-// brdma-controller/configuration.h - the controller's file: what it shall know of the network before switches have
-// told, and its limits (docs/wan.md#configuration). TOML; tables that are not named here, as those of a lab's topology
-// file, are passed over.
+// brdma-controller/configuration.h - the controller's file: facts about the network that it needs before switches have
+// reported, and its limits (docs/wan.md#configuration). TOML; other tables, as in a lab's topology file, are ignored.
 #pragma once
 
 #include <string>

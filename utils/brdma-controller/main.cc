@@ -69,7 +69,7 @@ int serve(const Options& options) {
   return 0;
 }
 
-// The controller's file, with everybody's key, and one file for each member.
+// The controller's file with all keys, and one file for each member.
 int make_keys(const std::string& controller_file, const std::vector<std::string>& members) {
   session::Keys keys;
   for (const std::string& member : members) {
@@ -87,25 +87,25 @@ int make_keys(const std::string& controller_file, const std::vector<std::string>
 
 int run(int argc, char** argv) {
   CLI::App app{
-      "Controller of a wide-area network: moves routes away from congested and broken links, tells senders to send "
-      "less\n",
+      "Controller of a wide-area network: moves routes away from congested and broken links, asks senders to lower "
+      "their rate\n",
       "brdma-controller"};
   app.set_version_flag("-V,--version", std::string("brdma-controller ") + BRDMA_VERSION);
-  app.footer("\nExit codes: 0 done, 1 it can't serve (the message says why), 2 misuse.\nSee: docs/wan.md");
+  app.footer("\nExit codes: 0 done, 1 it cannot serve (the message says why), 2 misuse.\nSee: docs/wan.md");
   Options options;
   app.add_option("--listen", options.listen, "ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH for switches and hosts");
   app.add_option("--key", options.key_file, "the keys of all members; made by keygen");
-  app.add_option("--config", options.configuration, "what the network is like, and limits (TOML)");
+  app.add_option("--config", options.configuration, "the known network, and limits (TOML)");
   auto* control = app.add_option("--control", options.control, "socket for 'brdma controller'")->capture_default_str();
   app.add_option("--control-fd", options.control_fd, "the same: an open listening descriptor")->excludes(control);
   app.add_option("--prometheus", options.metrics, "ADDRESS:PORT for GET /metrics");
   app.add_option("--ready-fd", options.ready_fd, "descriptor that gets a line when the controller is ready");
-  app.add_flag("--verbose", options.verbose, "log who comes and goes, and each order");
+  app.add_flag("--verbose", options.verbose, "log members that connect or leave, and each order");
   std::string controller_file = "controller.keys";
   std::vector<std::string> members;
   CLI::App* keygen = app.add_subcommand("keygen", "make keys: MEMBER.key here for each, and the controller's file");
   keygen->add_option("--out", controller_file, "the controller's file")->capture_default_str();
-  keygen->add_option("MEMBER", members, "names of switches and hosts, or '*': one key for whoever has it")->required();
+  keygen->add_option("MEMBER", members, "names of switches and hosts, or '*': one key for any holder")->required();
   try {
     app.parse(argc, argv);
     if (keygen->parsed()) return make_keys(controller_file, members);

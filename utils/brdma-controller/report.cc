@@ -13,8 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using session::prefix_text;
 
-// Sorted by the members named. The map's own order is that in which switches have said hello, which differs from run
-// to run.
+// Sorted by the named members. The map's own order is that of the switches' hellos, which differs from run to run.
 Json sorted(Json list, std::initializer_list<const char*> by) {
   std::sort(list.begin(), list.end(), [&](const Json& a, const Json& b) {
     for (const char* each : by)
@@ -49,7 +48,7 @@ Json links_json(const ctl::Controller& controller) {
     const ctl::Link& link = map.links()[i];
     const ctl::LinkHealth& health = controller.health(i);
     const ctl::LinkReport& last = health.last();
-    Json age;  // null: nothing has been heard of late
+    Json age;  // null: nothing was received recently
     if (health.heard()) age = (now - *health.heard()).ns() / 1'000'000;
     links.push_back({{"from", map.switches()[link.from]},
                      {"port", link.port},
@@ -102,7 +101,7 @@ Json counters_json(const Server& server) {
   return counters;
 }
 
-// Names hold no character that Prometheus would have escaped (session::good_name).
+// Names have no character that Prometheus requires to be escaped (session::good_name).
 std::string label(const char* name, const std::string& value) { return std::string(name) + "=\"" + value + "\""; }
 
 }  // namespace

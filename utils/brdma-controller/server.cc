@@ -42,7 +42,7 @@ void Server::listen(const std::string& text) {
   auto acceptor = std::make_unique<Acceptor>(context_);
   acceptor->open(endpoint.protocol());
   if (endpoint.protocol().family() != AF_UNIX) acceptor->set_option(asio::socket_base::reuse_address(true));
-  if (text.starts_with("unix:/")) (void)::unlink(text.c_str() + 5);  // of one that was killed
+  if (text.starts_with("unix:/")) (void)::unlink(text.c_str() + 5);  // left by a killed one
   acceptor->bind(endpoint);
   acceptor->listen();
   acceptors_.push_back(std::move(acceptor));
@@ -83,7 +83,7 @@ void Server::begin(session::Protocol::socket socket) {
 void Server::take(SessionNumber number, const session::Message& message) {
   ++counters_.messages;
   Session& session = sessions_.at(number);
-  const std::shared_ptr<session::SecureStream> stream = session.stream;  // it may end here
+  const std::shared_ptr<session::SecureStream> stream = session.stream;  // may end in this call
   if (session.id.empty()) {
     if (!greet(number, session, message)) {
       ++counters_.greetings_refused;
@@ -96,7 +96,7 @@ void Server::take(SessionNumber number, const session::Message& message) {
   act();
 }
 
-// A key is its owner's: nobody else may bear its name.
+// A key belongs to one member: no other may use its name.
 bool Server::greet(SessionNumber number, Session& session, const session::Message& message) {
   const auto* of_switch = std::get_if<session::SwitchGreeting>(&message);
   const auto* of_host = std::get_if<session::HostGreeting>(&message);
@@ -114,7 +114,7 @@ bool Server::greet(SessionNumber number, Session& session, const session::Messag
   return true;
 }
 
-// Who comes again has lost its old session, though it may not have been found dead yet.
+// A member that connects again has lost its old session, though the loss may not have been detected yet.
 void Server::replace(const std::string& id, bool is_switch, SessionNumber by) {
   for (const auto& [number, session] : sessions_) {
     if (number == by || session.id != id || session.is_switch != is_switch) continue;
@@ -159,7 +159,7 @@ void Server::ended(SessionNumber number, const std::string& reason) {
   } else {
     controller_.handle_host_gone(session.id, monotonic_now());
   }
-  asio::post(context_, [this, living = living_] {  // not within whoever ended it
+  asio::post(context_, [this, living = living_] {  // not within the code that ended it
     if (*living) act();
   });
 }

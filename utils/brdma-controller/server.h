@@ -1,5 +1,6 @@
-// brdma-controller/server.h - the controller with its sockets: takes sessions of switches and hosts, hands what they
-// say to the decisions of fabric/controller, and what these order to whom it concerns. One thread, on Boost.Asio.
+// brdma-controller/server.h - the controller with its sockets: takes sessions of switches and hosts, passes their
+// messages to the decisions of fabric/controller, and the resulting orders to the members concerned. One thread, on
+// Boost.Asio.
 #pragma once
 
 #include <boost/asio/basic_socket_acceptor.hpp>
@@ -22,11 +23,11 @@ namespace ctl = fabric::controller;
 // X(member)
 #define BRDMA_SESSION_COUNTERS(X)                                       \
   X(connections)                                                        \
-  X(connections_refused) /* too many */                                 \
-  X(connections_failed)  /* ended before they had said who they are */  \
+  X(connections_refused) /* over the limit */                           \
+  X(connections_failed)  /* ended before a greeting */                  \
   X(greetings_refused)   /* another name than the key's, or no place */ \
   X(messages)                                                           \
-  X(messages_unexpected) /* not for a controller, or not by that role: ended */
+  X(messages_unexpected) /* not for a controller, or from the wrong role: ended */
 
 struct SessionCounters {
 #define BRDMA_X(member) std::uint64_t member = 0;
@@ -51,7 +52,7 @@ class Server {
   using Acceptor = asio::basic_socket_acceptor<session::Protocol>;
   struct Session {
     std::shared_ptr<session::SecureStream> stream;
-    std::string key_name, id;  // id empty: it has not said who it is
+    std::string key_name, id;  // id empty: no greeting yet
     bool is_switch = false;
   };
   using SessionNumber = std::uint64_t;
@@ -64,7 +65,7 @@ class Server {
   bool take_of_host(const Session& session, const session::Message& message);
   void ended(SessionNumber number, const std::string& reason);
   void replace(const std::string& id, bool is_switch, SessionNumber by);
-  void act();  // on what is ordered now; and sets the timer
+  void act();  // executes the present orders; sets the timer
   void carry_out(const ctl::Order& order);
   [[nodiscard]] Session* find(const std::string& id, bool is_switch);
 
@@ -76,7 +77,7 @@ class Server {
   std::map<SessionNumber, Session> sessions_;
   SessionNumber last_ = 0;
   SessionCounters counters_;
-  std::shared_ptr<bool> living_ = std::make_shared<bool>(true);  // false: handlers that still come find nobody
+  std::shared_ptr<bool> living_ = std::make_shared<bool>(true);  // false: late handlers do nothing
 };
 
 }  // namespace brdma::controller_program

@@ -60,7 +60,7 @@ Answer answer_http(const std::string& request, const Server& server) {
           true};
 }
 
-// One connection: questions that end with `end`, each answered.
+// One connection: queries that end with `end`, each answered.
 class Asker : public std::enable_shared_from_this<Asker> {
  public:
   using Give = Answer (*)(const std::string&, const Server&);

@@ -1,5 +1,5 @@
-// brdma-controller/status_port.h - answers who asks for the controller's state.
-//   control socket   a Unix stream socket, JSON, one object a line each way; only this user and root are answered
+// brdma-controller/status_port.h - answers queries for the controller's state.
+//   control socket   a Unix stream socket, JSON, one object a line each way; answers only this user and root
 //     {"command":"show"}    -> {"ok":true,"switches":[...],...}   (report.h)
 //     {"command":"stop"}    -> {"ok":true}, then the controller ends
 //   metrics          HTTP on TCP: GET /metrics gives Prometheus' text

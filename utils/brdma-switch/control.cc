@@ -100,7 +100,7 @@ std::string answer_control(const std::string& line, DataLoop& loop, bool& stop) 
     }
     try {
       reply = loop.core().answer(request, loop);
-    } catch (const nlohmann::json::exception& error) {  // a field of another type than it should be
+    } catch (const nlohmann::json::exception& error) {  // a field of the wrong type
       reply = failure(error.what());
     }
   });

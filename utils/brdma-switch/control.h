@@ -1,9 +1,9 @@
 // brdma-switch/control.h - the switch's control socket: JSON, one object a line each way.
 //   {"command":"show"}                             -> {"ok":true,"network":{...},"hosts":[...],"total":{...}}
-//   {"command":"set","options":{"loss":"5%"}}      -> {"ok":true,"network":{...}}; on a mistake nothing has changed:
+//   {"command":"set","options":{"loss":"5%"}}      -> {"ok":true,"network":{...}}; a mistake changes nothing:
 //                                                     {"ok":false,"error":"loss '5': expected ..."}
 //   {"command":"stop"}                             -> {"ok":true}, then the switch ends
-// Only the user who started the switch (or root) is answered. Runs on Boost.Asio in the calling thread.
+// Answers only the user who started the switch, and root. Runs on Boost.Asio in the calling thread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +23,7 @@ void serve_control(int listener, DataLoop& loop);
 
 // {"ok":false,"error":...}
 [[nodiscard]] nlohmann::ordered_json failure(const std::string& error);
-// The "options" of a set request, into `config`: what is wrong with them, and then `config` is not to be used.
+// Takes the "options" of a set request into `config`. Returns their error; then `config` must not be used.
 [[nodiscard]] std::optional<std::string> take_options(const nlohmann::json& request, fabric::NetworkConfig& config);
 
 }  // namespace brdma::lab

@@ -26,7 +26,7 @@ Json link_json(const fabric::LinkCounters& counters) {
 
 namespace {
 
-// Of what goes to the host behind `port`.
+// Of traffic to the host behind `port`.
 Json paths_json(const fabric::Switch<SwitchPacket>& fabric, std::uint32_t port) {
   Json paths = Json::array();
   for (std::uint32_t path = 0; path < fabric.config().link.paths; ++path) {
@@ -61,7 +61,7 @@ Json edn_json(const fabric::DropNotifier& notifier) {
           {"untold", sent.untold}};
 }
 
-// What waits, all in all and in each class.
+// Queued packets, in total and by class.
 Json queue_json(const fabric::OutputQueue<SwitchPacket>& queue, std::uint32_t class_count) {
   Json classes = Json::array();
   for (std::uint32_t i = 0; i < class_count; ++i) {
@@ -105,7 +105,7 @@ Json count_json(const fabric::FlowCount& count) {
 
 }  // namespace
 
-// The busiest, and the sum of those that the table has forgotten.
+// The busiest flows, and the sum of those that the table has evicted.
 Json flows_json(const fabric::FlowCounters& flows) {
   Json busiest = Json::array();
   for (const auto& entry : flows.most(kFlowsShown)) {

@@ -1,4 +1,4 @@
-// brdma-switch/control_show.h - the switch's settings and counters as JSON: what "show" answers. docs/cli.md has the
+// brdma-switch/control_show.h - the switch's settings and counters as JSON: the answer to "show". docs/cli.md has the
 // keys.
 #pragma once
 

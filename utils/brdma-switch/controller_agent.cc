@@ -48,7 +48,7 @@ ControllerAgent::ControllerAgent(DataLoop& loop, RoutedCore& core, const std::st
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
-    run_promptly();  // what waits here are packets that go a dead way
+    run_promptly();  // commands that wait here end the use of a dead path
     context_.run();
   }};
 }
@@ -56,14 +56,14 @@ ControllerAgent::ControllerAgent(DataLoop& loop, RoutedCore& core, const std::st
 ControllerAgent::~ControllerAgent() {
   context_.stop();
   thread_.join();
-  // The data loop may go on: nobody is told any more.
+  // The data loop may continue: nobody is notified any more.
   loop_.call([this] {
     core_.on_report({});
     core_.on_link_change({});
   });
 }
 
-// Both are called in the loop's thread, and done in ours.
+// The loop's thread calls both; this thread does the work.
 void ControllerAgent::listen() {
   core_.on_report([this](std::uint32_t router, const fabric::ActiveFeedback& feedback) {
     boost::asio::post(context_, [this, router, feedback] { pass_on(router, feedback); });
@@ -111,7 +111,7 @@ void ControllerAgent::look_at(Switch& one) {
                    .queue_limit = facts.queue_limit,
                    .drops = facts.drops};
     if (!agent) continue;
-    // What it measured while packets passed; a queue as it was of late, not that of this very moment.
+    // Measured while packets passed; the queue is a recent average, not the present length.
     const fabric::PortState& state = agent->state(number);
     port.report.queue = state.queue_mean;
     if (state.queue != 0) port.report.speed = std::min(state.speed, facts.can_do);
@@ -126,24 +126,24 @@ void ControllerAgent::measure(Switch& one, Duration since_last) {
   }
 }
 
-// Of a port that is down the links' report says so, and one that is within its limits again shows there too.
+// A port that is down is in the report of links, and so is one that is within its limits again.
 void ControllerAgent::pass_on(std::uint32_t router, const fabric::ActiveFeedback& feedback) {
   if (!feedback.state.over_limits || !feedback.state.up) return;
   Switch& one = *switches_[router];
   const Port& port = one.ports[feedback.port];
-  session::ActiveFeedback told{{port.name,
-                                {.up = true,
-                                 .rate = feedback.state.rate,
-                                 .speed = feedback.state.speed,
-                                 .load = port.load,
-                                 .queue = feedback.state.queue_mean,
-                                 .queue_limit = feedback.state.queue_limit,
-                                 .drops = feedback.state.drops}},
-                               {}};
+  session::ActiveFeedback message{{port.name,
+                                   {.up = true,
+                                    .rate = feedback.state.rate,
+                                    .speed = feedback.state.speed,
+                                    .load = port.load,
+                                    .queue = feedback.state.queue_mean,
+                                    .queue_limit = feedback.state.queue_limit,
+                                    .drops = feedback.state.drops}},
+                                  {}};
   for (std::uint32_t i = 0; i < feedback.flow_count; ++i) {
-    told.flows.push_back({feedback.flows[i].source, feedback.flows[i].destination});
+    message.flows.push_back({feedback.flows[i].source, feedback.flows[i].destination});
   }
-  one.member->send(std::move(told));
+  one.member->send(std::move(message));
 }
 
 session::Message ControllerAgent::greeting(Switch& one) {
@@ -173,9 +173,9 @@ session::Message ControllerAgent::greeting(Switch& one) {
     for (const auto& route : core_.fabric().router(one.at).table().routes()) {
       constexpr std::uint8_t kWhole = 128;  // a host of this switch
       if (route.prefix.length == kWhole) continue;
-      ctl::PortRoute told{route.prefix, {}};
-      for (const std::uint32_t port : route.used()) told.ports.push_back(ports[port].name);
-      hello.routes.push_back(std::move(told));
+      ctl::PortRoute installed{route.prefix, {}};
+      for (const std::uint32_t port : route.used()) installed.ports.push_back(ports[port].name);
+      hello.routes.push_back(std::move(installed));
     }
   });
   return greeting;
@@ -187,7 +187,7 @@ void ControllerAgent::received(Switch& one, const session::Message& message) {
   one.member->send(session::RoutesInstalled{routes->epoch, install(one, *routes)});
 }
 
-// All of them or none; nothing that is older than what is installed.
+// Installs all of them or none; nothing older than the installed routes.
 bool ControllerAgent::install(Switch& one, const session::Routes& routes) {
   if (routes.epoch <= one.epoch) return false;
   std::vector<std::vector<std::uint32_t>> ports;

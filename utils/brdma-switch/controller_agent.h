@@ -1,8 +1,8 @@
-// brdma-switch/controller_agent.h - sessions of a topology's switches with a controller (docs/wan.md), one each: tells
-// what is installed and how the links are, passes on what their link-state agents report (active feedback, spec 3), and
-// installs the routes that come. Without a session the switches go on as they are.
+// brdma-switch/controller_agent.h - sessions of a topology's switches with a controller (docs/wan.md), one each.
+// Reports the installed routes and the state of the links, forwards reports of the link-state agents (active feedback,
+// spec 3), and installs received routes. Without a session the switches continue unchanged.
 //
-// A thread of its own; it looks into the data loop for some microseconds, five times a second, and when a link changes.
+// Has its own thread, which reads the data loop for some microseconds, five times a second, and when a link changes.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,7 +22,8 @@ namespace brdma::lab {
 
 class ControllerAgent {
  public:
-  // `core` is the loop's. `keys`: one of each switch's name, or "*". Throws std::runtime_error, std::invalid_argument.
+  // `core` is the loop's. `keys`: one with each switch's name, or "*". Throws std::runtime_error,
+  // std::invalid_argument.
   ControllerAgent(DataLoop& loop, RoutedCore& core, const std::string& controller, const session::Keys& keys);
   ~ControllerAgent();
 
@@ -31,8 +32,8 @@ class ControllerAgent {
     std::string name;
     std::uint32_t link = 0;
     bool to_host = false;
-    std::uint64_t bytes = 0, bytes_reported = 0;  // that left, all in all; by the last report of all
-    std::uint64_t load = 0;                       // of the time before it, bytes a second
+    std::uint64_t bytes = 0, bytes_reported = 0;  // sent, in total; at the last report of all links
+    std::uint64_t load = 0;                       // in the period before it, bytes a second
     fabric::controller::LinkReport report;
   };
   struct Switch {
@@ -45,7 +46,7 @@ class ControllerAgent {
 
   void listen();
   void report_later();
-  void report(bool due);      // all links; due: their load is measured anew
+  void report(bool due);      // all links; due: measures their load again
   void look_at(Switch& one);  // in the loop's thread
   void measure(Switch& one, Duration since_last);
   void pass_on(std::uint32_t router, const fabric::ActiveFeedback& feedback);

@@ -16,17 +16,17 @@ namespace brdma::lab {
 namespace {
 
 constexpr std::size_t kBufferSize = 9216;          // an MTU of 9000 with headers
-constexpr std::uint32_t kBufferCount = 32'768;     // 300 MB of addresses; memory only as far as it is used
-constexpr std::size_t kRingBytesAll = 128u << 20;  // shared out among the ports
+constexpr std::uint32_t kBufferCount = 32'768;     // 300 MB of address space; memory only for used ones
+constexpr std::size_t kRingBytesAll = 128u << 20;  // divided among the ports
 constexpr std::size_t kRingBytesMin = 4u << 20;
-constexpr std::size_t kRoundFramesMax = 32;  // frames taken from a port before what is due leaves
-constexpr Duration kLatenessMax = 10_ms;     // of this program that is made good; more is a clock that was set
+constexpr std::size_t kRoundFramesMax = 32;  // frames taken from a port before due packets leave
+constexpr Duration kLatenessMax = 10_ms;     // lateness that is compensated; more is a clock that was set
 constexpr Duration kSpin = 5_us;             // sleeping and waking takes longer than this
-constexpr Duration kReadingMax = 1_us;       // of two clocks, one after the other; more: something came between
+constexpr Duration kReadingMax = 1_us;       // between two clocks; more: an interruption came between
 constexpr int kReadingsMax = 4;
 
-// What the real-time clock, which the kernel stamps frames with, is ahead of ours. Losing the core between the two
-// readings would make every frame of the round look older than it is, and its delay shorter than what was asked for.
+// The offset of the real-time clock, with which the kernel stamps frames, to ours. Losing the core between the two
+// readings would make every frame of the round look older, and its delay shorter than configured.
 Duration real_time_ahead() {
   Duration ahead{};
   for (int i = 0; i < kReadingsMax; ++i) {
@@ -74,7 +74,7 @@ void DataLoop::run() {
       const std::lock_guard lock{mutex_};
       if (stopped_) break;
     }
-    // Many rounds between looks at the mailbox: the eventfd in wait() and the round count bound how long a call waits.
+    // Many rounds between polls of the mailbox: the eventfd in wait() and the round count bound how long a call waits.
     for (int round = 0; round < 64; ++round) {
       const Duration ahead = real_time_ahead();
       bool busy = false;
@@ -92,8 +92,7 @@ void DataLoop::run() {
   }
 }
 
-// A frame's time is that of its arrival in the kernel, not of our coming to read it: waking up takes as long as a short
-// link's delay.
+// A frame's time is its arrival in the kernel, not our reading: a wakeup takes as long as a short link's delay.
 bool DataLoop::receive_frames(std::uint32_t port, Duration real_time_ahead) {
   std::size_t taken = 0;
   for (; taken < kRoundFramesMax; ++taken) {
@@ -137,7 +136,7 @@ void DataLoop::take_frame(std::uint32_t port, const ReceivedFrame& frame, Instan
   core_->handle_packet(port, packet, *info, now);
 }
 
-// A batch: one packet each, as the host's interface would have sent them.
+// A batch: one packet for each segment, as the host's interface would have sent them.
 void DataLoop::take_datagrams(std::uint32_t port, const ReceivedFrame& frame, const fabric::FrameInfo& info,
                               Instant now) {
   const std::size_t segment = frame.offload.gso_size;

@@ -1,5 +1,5 @@
-// brdma-switch/data_loop.h - moves frames between ports and the core (core.h), in time. One thread runs it; others
-// reach in by call(). Blocks when nothing is to be done: until a frame comes, a packet is due, or somebody calls.
+// brdma-switch/data_loop.h - moves frames between ports and the core (core.h), in time. One thread runs it; others use
+// call(). Blocks when idle: until a frame comes, a packet is due, or another thread calls.
 #pragma once
 
 #include <poll.h>
@@ -26,11 +26,11 @@ struct PortSpec {
   std::string interface;  // the near end of its veth pair
 };
 
-// What the switch itself lost: not the network that was asked for, but a sign that this machine is too slow for it.
+// Losses of the switch itself: not configured, but a sign that this machine is too slow for the network.
 struct PortTrouble {
   std::uint64_t overruns = 0;   // a receive ring was full
   std::uint64_t no_buffer = 0;  // the pool was empty
-  std::uint64_t malformed = 0;  // truncated, or a batch of what is not UDP
+  std::uint64_t malformed = 0;  // truncated, or a batch that is not UDP
   std::uint64_t refused = 0;    // by the kernel, on the way out
 };
 

@@ -9,7 +9,7 @@
 namespace brdma::lab {
 namespace {
 
-constexpr std::size_t kNeighboursMax = 4096;  // somebody invents addresses: forget them all
+constexpr std::size_t kNeighboursMax = 4096;  // addresses may be invented: then drop all
 
 IpAddress load_address(const std::byte* p, bool is_ipv6) {
   IpAddress address = IpAddress::v4(0, 0, 0, 0);

@@ -46,25 +46,26 @@ void IpActions::enqueued(SwitchPacket& packet, bool marked, Instant now) {
   count.marked += marked ? 1 : 0;
   if (!marked && !translator_) return;
   const std::uint8_t ecn = fabric::ecn_of(fabric::traffic_class(ip));
-  const bool told = translator_ && translate(packet, *flow, marked || ecn == fabric::kCongested, now);
-  if (const std::uint8_t after = marks_.leave_with(ecn, marked, told); after != ecn) fabric::set_ecn(ip, after);
+  const bool translated = translator_ && translate(packet, *flow, marked || ecn == fabric::kCongested, now);
+  if (const std::uint8_t after = marks_.leave_with(ecn, marked, translated); after != ecn) fabric::set_ecn(ip, after);
 }
 
-// True: the mark has been taken over.
+// True: the mark was taken over.
 bool IpActions::translate(SwitchPacket& packet, const fabric::FiveTuple& flow, bool marked, Instant now) {
   if (packet.udp_offset == 0 || flow.destination_port != fabric::kRocePort) return false;
   const MutableBytes frame = pool_.buffer(packet.buffer).first(packet.size);
   const fabric::FrameInfo info = packet.udp_info();
   const std::uint64_t rewritten = translator_->counters().rewritten;
-  const bool told = translator_->pass(flow.source, flow.destination, frame.subspan(info.payload_offset), marked, now);
+  const bool translated =
+      translator_->pass(flow.source, flow.destination, frame.subspan(info.payload_offset), marked, now);
   if (translator_->counters().rewritten != rewritten && !packet.partial_checksum) {
-    // Its UDP checksum was complete and is wrong now: leave it to be completed, like those that never were.
+    // Its complete UDP checksum is wrong now: leave it to be completed, like an incomplete one.
     fabric::set_datagram_size(frame, info, frame.size() - info.payload_offset, fabric::identification(frame, info));
     packet.partial_checksum = true;
     packet.checksum_start = info.udp_offset;
     packet.checksum_offset = fabric::kUdpChecksumOffset;
   }
-  return told;
+  return translated;
 }
 
 }  // namespace brdma::lab

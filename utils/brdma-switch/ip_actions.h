@@ -1,5 +1,5 @@
-// brdma-switch/ip_actions.h - what the switch does with the IP packets that its queues take or drop, beyond forwarding:
-// counts flows, marks (ECN), turns marks into round-trip time (spec 2).
+// brdma-switch/ip_actions.h - actions on IP packets that the switch's queues take or drop, beyond forwarding: counts
+// flows, marks (ECN), turns marks into round-trip time (spec 2).
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace brdma::lab {
 class IpActions {
  public:
   explicit IpActions(fabric::PacketPool& pool) : pool_(pool), flows_(kFlowsMax) {}
-  void configure(const fabric::NetworkConfig& config);  // the translator begins anew where its D is another
+  void configure(const fabric::NetworkConfig& config);  // the translator restarts if its D changes
 
   [[nodiscard]] std::uint8_t dscp(const SwitchPacket& packet);
   void dropped(const SwitchPacket& packet, Instant now);
@@ -29,7 +29,7 @@ class IpActions {
 
  private:
   static constexpr std::size_t kFlowsMax = 4096;
-  [[nodiscard]] MutableBytes ip_of(const SwitchPacket& packet);  // empty: it is not IP
+  [[nodiscard]] MutableBytes ip_of(const SwitchPacket& packet);  // empty: not IP
   [[nodiscard]] bool translate(SwitchPacket& packet, const fabric::FiveTuple& flow, bool marked, Instant now);
 
   fabric::PacketPool& pool_;

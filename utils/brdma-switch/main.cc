@@ -1,5 +1,6 @@
-// brdma-switch - an Ethernet switch in user space for the lab, or several routers: one port a host, every packet judged
-// singly by the fabric's links. `brdma lab` starts it inside the lab's own network namespace; docs/lab.md describes it.
+// brdma-switch - an Ethernet switch in user space for the lab, or several routers: one port for each host; the fabric's
+// links decide about each packet. `brdma lab` starts it inside the lab's own network namespace; docs/lab.md describes
+// it.
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -134,7 +135,7 @@ int run_switch(const Arguments& arguments) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   Arguments arguments;
-  CLI::App app{"Switches of the lab: forward between host interfaces and impair what passes", "brdma-switch"};
+  CLI::App app{"Switches of the lab: forward packets between host interfaces and impair them", "brdma-switch"};
   app.add_option("--port", arguments.ports, "HOST=INTERFACE, once for each host")->required()->allow_extra_args(false);
   app.add_option("--topology", arguments.topology,
                  "several switches: a topology's text (TOML), one --port for each host");

@@ -9,7 +9,7 @@
 namespace brdma::lab {
 namespace {
 
-// Behind the Ethernet header; each answers the frame's size.
+// Behind the Ethernet header; each returns the frame's size.
 std::size_t write_roce(const fabric::DropNotice& notice, MutableBytes frame) {
   const ConstBytes payload = notice.view();
   const std::size_t headers = kIp + fabric::write_roce_headers(notice.source, notice.destination, notice.source_port,

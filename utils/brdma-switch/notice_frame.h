@@ -1,5 +1,5 @@
-// brdma-switch/notice_frame.h - a packet of the switch's own as a frame: IP and UDP headers, checksums; MAC addresses
-// are left to who knows where it goes.
+// brdma-switch/notice_frame.h - a frame for a packet that the switch itself sends: IP and UDP headers, checksums. The
+// caller sets the MAC addresses.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace brdma::lab {
 
-// In a buffer of the pool; nothing: there is none.
+// In a buffer of the pool; none: the pool is empty.
 [[nodiscard]] std::optional<SwitchPacket> make_notice_frame(fabric::PacketPool& pool, const fabric::DropNotice& notice);
 
 }  // namespace brdma::lab

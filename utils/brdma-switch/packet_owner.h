@@ -1,4 +1,4 @@
-// brdma-switch/packet_owner.h - what a switch's links ask of packets' bytes (fabric/link.h).
+// brdma-switch/packet_owner.h - operations of a switch's links on packets' bytes (fabric/link.h).
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@ namespace brdma::lab {
 
 class PacketOwner {
  public:
-  // Without notices and actions: a link of a host's own, which tells and counts nothing.
+  // Without notices and actions: a host's own link, which reports and counts nothing.
   PacketOwner(fabric::PacketPool& pool, DropNotices* notices, IpActions* actions)
       : pool_(pool), notices_(notices), actions_(actions) {}
   std::optional<SwitchPacket> duplicate(const SwitchPacket& packet) {
@@ -28,7 +28,7 @@ class PacketOwner {
   void corrupt(SwitchPacket& packet, std::uint64_t random) {
     const fabric::FrameInfo info = packet.udp_info();
     fabric::corrupt_frame(pool_.buffer(packet.buffer).first(packet.size), info, !packet.partial_checksum, random);
-    // Only RDMA checks its payload itself. Others rely on their checksum: let the receiver verify it, and refuse.
+    // Only RDMA verifies its payload itself. For others, the receiver must verify the checksum and refuse.
     if (!info.is_udp) packet.partial_checksum = false;
   }
   void discard(const SwitchPacket& packet) { pool_.give_back(packet.buffer); }

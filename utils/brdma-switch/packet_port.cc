@@ -44,7 +44,7 @@ void bind_to(int fd, const std::string& interface, std::uint16_t protocol) {
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("cannot bind to " + interface);
 }
 
-// Of the frames that the interface gives, those of length_min to length_max bytes.
+// Accepts only frames of length_min to length_max bytes.
 void filter_by_length(int fd, std::size_t length_min, std::size_t length_max) {
   const auto min = static_cast<std::uint32_t>(length_min), max = static_cast<std::uint32_t>(length_max);
   std::array<sock_filter, 5> program{
@@ -123,8 +123,8 @@ PacketPort::PacketPort(const std::string& interface, std::size_t frame_max, bool
   if (batches) batches_.emplace(interface, frame_max + 1, kBatchMax, ring_bytes / 2);
 }
 
-// A host's frames are put into the rings one after the other, so what is visible in one ring while the other is empty
-// is the oldest, provided that the other was looked at later.
+// A host's frames are put into the rings one after the other. So a frame in one ring while the other is empty is the
+// oldest, provided that the other was polled later.
 std::optional<ReceivedFrame> PacketPort::receive() {
   auto single = singles_.receive();
   received_from_ = &singles_;
@@ -140,8 +140,8 @@ std::optional<ReceivedFrame> PacketPort::receive() {
 std::size_t PacketPort::send(std::span<mmsghdr> messages) {
   const auto count = static_cast<unsigned>(messages.size());
   int sent = sendmmsg(singles_.fd(), messages.data(), count, MSG_DONTWAIT);
-  // A frame past the queueing layer is never split by the kernel, but dropped where the interface does not take it
-  // whole: a veth whose other end got an XDP program since we started. From here on ours go through that layer.
+  // The kernel never splits a frame that bypasses the queueing layer, but drops it if the interface does not take it
+  // whole: a veth whose other end got an XDP program since the start. From here on frames go through that layer.
   if (sent < 0 && errno == ENOBUFS && std::exchange(past_queueing_, false)) {
     set_option(singles_.fd(), PACKET_QDISC_BYPASS, 0, "packet socket with queueing");
     sent = sendmmsg(singles_.fd(), messages.data(), count, MSG_DONTWAIT);
@@ -154,8 +154,8 @@ std::uint64_t PacketPort::take_overruns() {
 }
 
 bool PacketPort::passes_datagram_batches(const std::string& interface) {
-  // A kernel that knows the type looks further and refuses the frame because it claims no checksum (EINVAL either way):
-  // so the frame must be right, and addressed to nobody.
+  // A kernel that knows the type checks further and refuses a frame without a checksum (EINVAL either way): so the
+  // frame must be correct, and addressed to nobody.
   try {
     const io::FileDescriptor socket = open_packet_socket(interface);
     bind_to(socket.get(), interface, ETH_P_IP);

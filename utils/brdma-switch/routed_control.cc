@@ -21,7 +21,7 @@ std::string text_of(const nlohmann::json& request, const char* key) {
   return found != request.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
-// The whole's options; those that links have, for every link between switches too.
+// Sets the network's options; those of links also apply to every link between switches.
 Json set(const nlohmann::json& request, RoutedCore& core) {
   fabric::NetworkConfig config = core.config();
   if (const auto error = take_options(request, config)) return failure(*error);
@@ -60,7 +60,7 @@ Json link(const nlohmann::json& request, RoutedCore& core) {
   return {{"ok", true}, {"link", fabric::link_name(core.topology(), *number)}, {"up", core.fabric().is_up(*number)}};
 }
 
-// "via" of a route: numbers of ports, or what is wrong.
+// "via" of a route: numbers of ports, or the error.
 std::variant<Ports, std::string> ports_of_via(const nlohmann::json& route, const RoutedCore& core, std::uint32_t at) {
   const auto via = route.find("via");
   if (via == route.end() || !via->is_array() || via->empty() || via->size() > fabric::ForwardingTable::kPortsMax) {
@@ -78,11 +78,11 @@ std::variant<Ports, std::string> ports_of_via(const nlohmann::json& route, const
 
 struct Change {
   Prefix prefix;
-  Ports ports;  // none: the route goes
+  Ports ports;  // none: the route is deleted
 };
 
-// One switch's routes, all of the changes or none. Packets under way are where they were: only what comes to the switch
-// from now on goes by the new routes.
+// One switch's routes, all of the changes or none. Packets in flight stay where they are: new routes apply to packets
+// that reach the switch from now on.
 Json routes(const nlohmann::json& request, RoutedCore& core) {
   const auto at = fabric::find_switch(core.topology(), text_of(request, "switch"));
   if (!at) return failure("no switch '" + text_of(request, "switch") + "'");

@@ -1,5 +1,5 @@
-// brdma-switch/routed_control.h - what the control socket and a controller ask of a topology's switches. README.md has
-// the requests and answers.
+// brdma-switch/routed_control.h - requests of the control socket and of a controller to a topology's switches.
+// README.md has the requests and answers.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace brdma::lab {
 
-// In the loop's thread. A mistake changes nothing and is answered {"ok":false,"error":...}.
+// In the loop's thread. A mistake changes nothing; the answer is {"ok":false,"error":...}.
 [[nodiscard]] nlohmann::ordered_json answer_routed(const nlohmann::json& request, RoutedCore& core, DataLoop& loop);
 
 [[nodiscard]] nlohmann::ordered_json show_routed(RoutedCore& core, DataLoop& loop);

@@ -16,7 +16,7 @@ namespace brdma::lab {
 namespace {
 
 constexpr std::size_t kTtl = 8, kHopLimit = 7;
-// A burst that leaves again, as a flow's start is one, is no congestion that routes should follow.
+// A short burst, like the start of a flow, is no congestion that routes should react to.
 constexpr Duration kQueueTime = 50_ms;
 
 }  // namespace
@@ -49,7 +49,7 @@ class RoutedCore::Owner : public PacketOwner {
     if (!agent->routed(routable.flow, payload, port, now)) return;
     if (!agent->answer(routable.flow, payload, port, core_.port_facts(router, port, now), now)) return;
     if (packet.partial_checksum) return;
-    // Its UDP checksum was complete and is wrong now: leave it to be completed.
+    // Its complete UDP checksum is wrong now: leave it to be completed.
     fabric::set_datagram_size(frame, info, payload.size(), fabric::identification(frame, info));
     packet.partial_checksum = true;
     packet.checksum_start = info.udp_offset;
@@ -83,7 +83,7 @@ RoutedCore::RoutedCore(fabric::PacketPool& pool, fabric::Topology topology, cons
   }
 }
 
-// In the order in which fabric/topology.h numbers links and ports.
+// In the order of links and ports in fabric/topology.h.
 void RoutedCore::join_all() {
   const auto hosts = static_cast<std::uint32_t>(topology_.hosts.size());
   for (std::uint32_t link = 0; link < topology_.link_count(); ++link) {
@@ -101,14 +101,14 @@ void RoutedCore::join_all() {
 
 fabric::NetworkConfig RoutedCore::initial_config(std::uint32_t link) const {
   fabric::NetworkConfig config = config_;
-  if (topology_.is_host_link(link)) config.link = {};  // plain, but for what it says itself
+  if (topology_.is_host_link(link)) config.link = {};  // default, except for its own options
   for (const auto& option : topology_.link_options(link)) {
     BRDMA_CHECK(!fabric::set_option(config, option.name, option.value));
   }
   return config;
 }
 
-// Several paths are several links here, and classes are the whole's. A host is its link's first end.
+// Several paths are several links here, and classes are the network's. A host is its link's first end.
 fabric::LinkConfig RoutedCore::config_of(std::uint32_t link, bool back) const {
   const fabric::NetworkConfig& config = link_configs_[link];
   fabric::LinkConfig direction = config.link;

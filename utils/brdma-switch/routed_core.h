@@ -1,10 +1,10 @@
 // brdma-switch/routed_core.h - a topology in one process: several routers and the links between them, a host behind
-// each port (fabric/routing/routed_fabric.h). What each router does beyond forwarding (drop notices, marks, flows) is
-// its own.
+// each port (fabric/routing/routed_fabric.h). Each router has its own functions beyond forwarding (drop notices, marks,
+// flows).
 //
-// One process and not one a switch: a packet then meets the kernel at its two ends alone, however many routers lie
-// between, and the routers need no scheduling among each other. A router's failure is that of its links; each has its
-// own name, counters and routes on the control socket.
+// One process instead of one for each switch: a packet then meets the kernel only at its two ends, however many routers
+// lie between, and the routers need no scheduling among each other. A router's failure is a failure of its links; each
+// router has its own name, counters and routes on the control socket.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ namespace brdma::lab {
 class RoutedCore : public Core {
  public:
   using Fabric = fabric::RoutedFabric<SwitchPacket>;
-  // Of a router, beside its ports.
+  // Parts of a router, beside its ports.
   struct Node {
     explicit Node(fabric::PacketPool& pool) : notices(pool), actions(pool) {}
     DropNotices notices;
@@ -38,7 +38,7 @@ class RoutedCore : public Core {
   // Active feedback of a router. In the data loop's thread: it must not wait.
   using ReportHandler = std::function<void(std::uint32_t router, const fabric::ActiveFeedback&)>;
 
-  // `config`: what holds where the topology says nothing else.
+  // `config`: options that the topology does not set.
   RoutedCore(fabric::PacketPool& pool, fabric::Topology topology, const fabric::NetworkConfig& config);
 
   void handle_packet(std::uint32_t port, const SwitchPacket& packet, const fabric::FrameInfo& info,
@@ -52,15 +52,15 @@ class RoutedCore : public Core {
   [[nodiscard]] const fabric::NetworkConfig& config() const { return config_; }
   [[nodiscard]] Fabric& fabric() { return fabric_; }
   [[nodiscard]] const Node& node(std::uint32_t router) const { return *nodes_[router]; }
-  // As the link is now: both directions alike.
+  // The link's present options: both directions alike.
   [[nodiscard]] const fabric::NetworkConfig& link_config(std::uint32_t link) const { return link_configs_[link]; }
   void configure(const fabric::NetworkConfig& config, std::vector<fabric::NetworkConfig> links);  // all of it
   void configure_link(std::uint32_t link, const fabric::NetworkConfig& config);
   void set_link_up(std::uint32_t link, bool up);
   void on_report(ReportHandler handler) { report_handler_ = std::move(handler); }
-  // A link was cut, came up, or has other options. Likewise: it must not wait.
+  // A link was cut, came up, or has other options. The handler must not wait either.
   void on_link_change(std::function<void()> handler) { link_handler_ = std::move(handler); }
-  // As the agent sees it: port by port, now.
+  // The agent's present view of a port.
   [[nodiscard]] fabric::PortFacts port_facts(std::uint32_t router, std::uint32_t port, Instant now);
 
  private:
@@ -79,7 +79,7 @@ class RoutedCore : public Core {
   std::vector<fabric::NetworkConfig> link_configs_;
   Fabric fabric_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::vector<std::uint64_t> built_rates_;  // of links, bytes a second, as the topology has them; 0: none
+  std::vector<std::uint64_t> built_rates_;  // of links, bytes a second, from the topology; 0: none
   ReportHandler report_handler_;
   std::function<void()> link_handler_;
 };

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Numbers of `more` onto those of `sum`, all the way down.
+// Adds the numbers of `more` to those of `sum`, recursively.
 void add_numbers(Json& sum, const Json& more) {
   for (const auto& [name, value] : more.items()) {
     if (value.is_object()) {
@@ -126,8 +126,8 @@ Json switches_json(RoutedCore& core) {
 
 }  // namespace
 
-// The keys that a lab with one switch answers too mean the same here: "hosts" is each host's own link, sums are those
-// of all switches.
+// Keys that a lab with one switch has too mean the same here: "hosts" is each host's own link, sums go over all
+// switches.
 Json show_routed(RoutedCore& core, DataLoop& loop) {
   core.fabric().advance(io::monotonic_now());
   const std::uint32_t classes = core.config().link.classes.count;

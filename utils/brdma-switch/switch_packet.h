@@ -1,4 +1,4 @@
-// brdma-switch/switch_packet.h - what travels through the fabric's links: a buffer of the pool and what is known of it.
+// brdma-switch/switch_packet.h - a packet in the fabric's links: a buffer of the pool and its metadata.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ struct SwitchPacket {
   fabric::PacketPool::Index buffer = 0;
   std::uint16_t size = 0;            // of the whole frame
   std::uint16_t udp_offset = 0;      // 0: no UDP datagram
-  std::uint16_t checksum_start = 0;  // with partial_checksum: where the sum starts, and the field behind that
+  std::uint16_t checksum_start = 0;  // with partial_checksum: start of the sum; the field's offset from there
   std::uint16_t checksum_offset = 0;
   bool partial_checksum = false;  // the receiving kernel need not verify it: the frame never left this machine
   bool is_ipv6 = false;
-  bool is_ip = false;   // of either version, and no neighbour discovery: a router can route it
-  bool judged = false;  // faults of links befall it
+  bool is_ip = false;   // of either version, no neighbour discovery: a router can route it
+  bool judged = false;  // links impair it
 
   [[nodiscard]] fabric::FrameInfo udp_info() const {
     fabric::FrameInfo info;

@@ -46,7 +46,7 @@ void TransmitBatch::add(const SwitchPacket& packet) {
   ++message_count_;
 }
 
-// Writes what says how the frame is to be taken: the offload header and, of a joined one, lengths of the whole.
+// Writes the metadata for the receiver: the offload header and, of a joined frame, the total lengths.
 void TransmitBatch::finish(Message& message, std::size_t index) {
   const SwitchPacket& first = message.first;
   OffloadHeader& offload = offloads_[index];
@@ -76,7 +76,7 @@ std::size_t TransmitBatch::flush(PacketPort& port) {
   for (std::size_t done = 0; done < message_count_;) {
     const std::size_t sent = port.send(std::span{headers_}.subspan(done, message_count_ - done));
     done += sent;
-    if (sent == 0) refused += messages_[done++].segments;  // a virtual interface that can't now won't later: drop it
+    if (sent == 0) refused += messages_[done++].segments;  // a virtual interface will refuse it later too: drop it
   }
   for (std::size_t i = 0; i < packet_count_; ++i) pool_.give_back(buffers_[i]);
   packet_count_ = message_count_ = iovec_count_ = 0;

@@ -1,7 +1,7 @@
-// brdma-switch/transmit_batch.h - packets that leave by one port at the same time, as few messages as can be: datagrams
-// of one flow and size that follow each other are joined into one frame, which the receiving host's kernel takes in one
-// go. Nothing is copied: the first packet's headers, then every packet's payload where it lies. Joining changes nothing
-// that a host can see: lengths, identifications and order are those of the single packets.
+// brdma-switch/transmit_batch.h - packets that leave by one port at the same time, in as few messages as possible.
+// Consecutive datagrams of one flow and size are joined into one frame, which the receiving host's kernel takes at
+// once. Nothing is copied: the first packet's headers, then every packet's payload in place. Joining is invisible to a
+// host: lengths, identifications and order are those of the single packets.
 #pragma once
 
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ namespace brdma::lab {
 class TransmitBatch {
  public:
   static constexpr std::size_t kPacketsMax = 256;
-  static constexpr std::size_t kJoinedMax = 64;           // segments that every kernel with this offload takes
+  static constexpr std::size_t kJoinedMax = 64;           // every kernel with this offload takes so many segments
   static constexpr std::size_t kJoinedBytesMax = 65'000;  // below the 65'535 of an IP packet
 
   TransmitBatch(fabric::PacketPool& pool, bool join) : pool_(pool), join_(join) {}
@@ -29,7 +29,7 @@ class TransmitBatch {
   [[nodiscard]] bool empty() const { return packet_count_ == 0; }
   // Takes the packet's buffer. Precondition: not full.
   void add(const SwitchPacket& packet);
-  // Sends and gives all buffers back. How many packets the kernel refused.
+  // Sends and gives all buffers back. Returns the number of packets that the kernel refused.
   std::size_t flush(PacketPort& port);
 
  private:

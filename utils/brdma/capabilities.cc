@@ -20,7 +20,7 @@ Json words_of(const control::ChoiceSetting& choice) {
 std::uint64_t largest(const char* key) {
   const control::Definition* const definition = control::find_definition(key);
   const auto* number = definition != nullptr ? std::get_if<control::NumberSetting>(&definition->kind) : nullptr;
-  return number != nullptr ? number->max : 1;  // what cannot be set has one value
+  return number != nullptr ? number->max : 1;  // a setting without a number has one value
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// capabilities.h - what this version can do: known without asking anybody.
+// capabilities.h - capabilities of this version, known without a daemon.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@ namespace brdma {
 
 // modes, versions, largest values: {"modes":[...],"wire_version":1,...}
 [[nodiscard]] Json device_capabilities();
-// One object a setting whose key begins so ("recovery."): key, default, min and max or words, and what a change at run
-// time reaches.
+// One object for each setting whose key has this prefix ("recovery."): key, default, min and max or words, and the
+// scope of a change at run time.
 [[nodiscard]] std::vector<Json> setting_capabilities(std::string_view prefix);
 
 }  // namespace brdma

@@ -1,4 +1,4 @@
-// `brdma controller`: what the controller of a wide-area network knows (docs/wan.md).
+// `brdma controller`: state of the controller of a wide-area network (docs/wan.md).
 
 #include <array>
 #include <cerrno>
@@ -33,7 +33,7 @@ void show_summary(const Json& state, const OutputStyle& style) {
   print_records({record}, style);
 }
 
-// Each with what it is in front: "link s1 s2.2", "switch s1".
+// The heading of an entry, with its kind: "link s1 s2.2", "switch s1".
 std::string head_of(std::string_view list, const Json& entry) {
   if (list == "links") return "link " + entry.at("from").get<std::string>() + "/" + entry.at("port").get<std::string>();
   const char* const key = list == "switches" ? "switch" : list == "prefixes" ? "prefix" : "host";

@@ -1,5 +1,5 @@
-// `brdma dev`, `link`, `resource`, `statistic`: the RDMA devices of this network namespace and what uses them.
-// Devices are read from the system; who uses them, and their counters, are asked of brdmad where one runs.
+// `brdma dev`, `link`, `resource`, `statistic`: the RDMA devices of this network namespace and their users. Devices are
+// read from the system; users and counters come from brdmad if one runs.
 
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ std::string guid_text(std::uint64_t guid) {
   return text.data();
 }
 
-// What was asked for behind "show": words, and "dev NAME" or "link NAME[/PORT]" or just the name.
+// The words behind "show": words, and "dev NAME" or "link NAME[/PORT]" or just the name.
 struct Filter {
   std::string device;
   [[nodiscard]] bool matches(const std::string& name) const { return device.empty() || device == name; }
@@ -110,7 +110,7 @@ Json address_list(const DeviceInfo& device) {
   return list;
 }
 
-// "[show] WHAT [show]" in front, and takes it.
+// Takes "[show] WHAT [show]" at the front.
 bool takes(Invocation& invocation, std::string_view what) {
   Words& words = invocation.words;
   while (!words.empty() && take_style_option(words, invocation.style)) {
@@ -129,7 +129,7 @@ bool takes(Invocation& invocation, std::string_view what) {
 
 namespace {
 
-// Where the packets of each program that uses the device come by, and why, as far as a brdmad can ask them.
+// The receive path of each program that uses the device, and the reason, for programs that a brdmad can query.
 Json datapaths(const std::string& device) {
   Json list = Json::array();
   const auto reply = io::query_daemon({{"query", "resource"}, {"what", "objects"}, {"device", device}});
@@ -196,8 +196,8 @@ int link_object(Invocation& invocation) {
 
 namespace {
 
-// `statistic show cm`: what brdmad did with connection managers' messages, and what the programs' managers counted;
-// with -d each program's too.
+// `statistic show cm`: brdmad's counters of connection managers' messages, and those of the programs' managers; with -d
+// each program's too.
 int show_connection_counters(Invocation& invocation) {
   while (!invocation.words.empty()) {
     if (!take_style_option(invocation.words, invocation.style)) throw UsageError("expected: brdma statistic [show] cm");
@@ -261,8 +261,8 @@ int statistic_object(Invocation& invocation) {
 
 namespace {
 
-// What the processes of one device have, summed: cq, qp, mr. Those that do not answer count nothing; told on standard
-// error.
+// Sums of the objects of one device's processes: cq, qp, mr. A process without an answer counts 0 and is reported on
+// standard error.
 std::map<std::string, Json> objects_by_device(const Target& target, const OutputStyle& style, int& failed) {
   std::map<std::string, Json> sums;
   const auto reply = ask_processes({{"query", "resource"}, {"what", "objects"}}, target);
@@ -336,9 +336,9 @@ constexpr const char* kResourceUsage =
 
 }  // namespace
 
-// `resource show`: how much of what each device has; `resource show qp|cq|mr`: each of them; `gap|duplicate`: records
-// of packets that are missing, and that came twice; `ctx`: who has contexts; `cm_id`: RDMA-CM's identifiers that have a
-// port.
+// `resource show`: number of objects of each device. `resource show qp|cq|mr`: each of them. `gap|duplicate`: records
+// of missing packets, and of packets that came twice. `ctx`: owners of contexts. `cm_id`: RDMA-CM's identifiers that
+// have a port.
 int resource_object(Invocation& invocation) {
   Words& words = invocation.words;
   constexpr std::array<std::string_view, 2> kShow{"show", "list"};

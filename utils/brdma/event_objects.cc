@@ -1,4 +1,4 @@
-// `brdma event` and `brdma alarm`: what happened in the programs of this network namespace, and what is out of bounds.
+// `brdma event` and `brdma alarm`: events of the programs of this network namespace, and values out of bounds.
 
 #include <algorithm>
 #include <array>
@@ -99,7 +99,7 @@ Json ask_events(std::uint64_t after, bool wait) {
   return *reply;
 }
 
-// One line an event, as it comes; JSON: one object a line. Ends with the daemon, or by a signal.
+// One line for each event, as it comes; with JSON one object a line. Ends with the daemon, or by a signal.
 int follow(const EventFilter& filter, const OutputStyle& style, Json reply) {
   while (!reply.is_null()) {
     for (const Json& event : reply.at("events")) {
@@ -143,7 +143,7 @@ int event_object(Invocation& invocation) {
   }
   Json reply = ask_events(0, false);
   if (follows) {
-    // Without `since`: what comes from now on.
+    // Without `since`: new events only.
     if (!reply.is_null() && filter.since_unix_ns == 0) reply["events"] = Json::array();
     return follow(filter, invocation.style, std::move(reply));
   }

@@ -1,4 +1,4 @@
-// `brdma lab`: hosts on this machine, joined by a network that may be as bad as one likes. docs/lab.md
+// `brdma lab`: hosts on this machine, joined by a network with configurable impairments. docs/lab.md
 
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ void print_lab_help() {
       "       brdma lab route SWITCH del PREFIX\n"
       "       brdma lab exec HOST [--] PROGRAM ARGS                       with the RDMA devices in sight\n"
       "       brdma lab set NETWORK                                       change the network while it runs\n"
-      "       brdma lab show [-j]                                         what the network did\n"
+      "       brdma lab show [-j]                                         counters of the network\n"
       "       brdma lab top [-j] [--interval MS] [--count N]              its queues, live\n"
       "       brdma lab down\n"
       "       brdma lab list\n"
@@ -74,7 +74,7 @@ int exec(Invocation& invocation) {
     throw UsageError("expected: brdma lab exec [--name LAB] HOST [--] PROGRAM ARGS");
   }
   for (const auto& [option, value] : options.plan.network) {
-    // Here it is the program's own setting of that name: the lab's is the default.
+    // Here this is the program's own setting of that name: the lab's is its default.
     if (option != "paths") throw UsageError("--" + option + " is the lab's: brdma lab set --" + option + " " + value);
     setenv("BRDMA_PATHS", value.c_str(), 1);
   }
@@ -170,7 +170,7 @@ int list(Invocation& invocation) {
   std::vector<Record> records;
   for (std::string line; std::getline(table, line);) {
     const std::size_t at = line.find(prefix);
-    // Type 5 (sequenced packets) and the listening flag tell the keeper's socket from its connections.
+    // Type 5 (sequenced packets) and the listening flag distinguish the keeper's socket from its connections.
     if (at == std::string::npos || line.find(" 00010000 0005 ") == std::string::npos) continue;
     const std::string name = line.substr(at + prefix.size());
     Json description;

@@ -1,5 +1,5 @@
 // brdma - the command line: brdma [-j|-p|-d] OBJECT COMMAND, after iproute2's rdma(8). docs/cli.md
-// Exit codes: 0 done, 1 failed, 2 misuse; run and lab exec/pair give the program's own.
+// Exit codes: 0 done, 1 failed, 2 misuse; run and lab exec/pair return the program's own.
 
 #include <array>
 #include <csignal>
@@ -21,26 +21,25 @@ struct Object {
   int (*run)(Invocation&);
   std::string_view help;
 };
-// In the order that settles abbreviations.
+// The order decides what an abbreviation means.
 constexpr std::array kObjects{
     Object{"dev", dev_object, "RDMA devices: one for each network interface that is up"},
     Object{"link", link_object, "their ports"},
-    Object{"resource", resource_object, "what programs use of them: resource show [ctx|qp|cq|mr|gap|duplicate|cm_id]"},
-    Object{"system", system_object,
-           "versions; show config: every setting and where it comes from; shutdown: end brdmad"},
+    Object{"resource", resource_object, "objects of programs: resource show [ctx|qp|cq|mr|gap|duplicate|cm_id]"},
+    Object{"system", system_object, "versions; show config: every setting and its source; shutdown: end brdmad"},
     Object{"statistic", statistic_object,
            "counters; -d: of each process too; statistic show qp: of each queue pair; show cm: of RDMA-CM"},
     Object{"recovery", recovery_object,
-           "how losses are found and repaired: recovery show, recovery set [dev DEV] [qp N] KEY VALUE, recovery "
+           "loss detection and recovery: recovery show, recovery set [dev DEV] [qp N] KEY VALUE, recovery "
            "retransmit qp N [psn PSN [packets N] | gap PSN | gaps]"},
     Object{"congestion", congestion_object,
-           "what bounds sending: congestion show, congestion set [dev DEV] [qp N] KEY VALUE"},
+           "congestion control: congestion show, congestion set [dev DEV] [qp N] KEY VALUE"},
     Object{"managed", managed_object,
-           "destinations that programs give less: managed show, managed add|remove ADDRESS [dev DEV]"},
+           "destinations with a reduced rate: managed show, managed add|remove ADDRESS [dev DEV]"},
     Object{"controller", controller_object,
            "routes of a wide-area network: controller show [links|switches|prefixes|hosts|counters], controller stop"},
-    Object{"event", event_object, "what happened: event [-f] [dev DEV] [qp N] [since 10s] [TYPE...]; -f: and goes on"},
-    Object{"alarm", alarm_object, "thresholds and what exceeds them: alarm show, alarm set KEY VALUE"},
+    Object{"event", event_object, "events: event [-f] [dev DEV] [qp N] [since 10s] [TYPE...]; -f: follow"},
+    Object{"alarm", alarm_object, "thresholds and raised alarms: alarm show, alarm set KEY VALUE"},
     Object{"run", run_object, "run a program with the devices in sight: run -- PROGRAM ARGS"},
     Object{"env", env_object, "the same for a shell: eval \"$(brdma env)\""},
     Object{"lab", lab_object, "hosts on this machine and a network that loses packets: lab help"},

@@ -1,4 +1,4 @@
-// `brdma managed`: destinations that running programs give less because links towards them are congested (spec 3).
+// `brdma managed`: destinations to which running programs reduce their rate because links are congested (spec 3).
 
 #include <array>
 #include <stdexcept>
@@ -32,7 +32,7 @@ int show(const Target& target, const OutputStyle& style) {
   return failed == 0 ? 0 : 1;
 }
 
-// One row for each program that it concerned. Concerned none, that is a failure: nothing was changed.
+// One row for each program concerned. If there is none, that is a failure: nothing was changed.
 int change(const char* query, const std::string& address, const Target& target, const OutputStyle& style) {
   const auto reply = ask_processes({{"query", query}, {"destination", address}}, target);
   if (!reply) return 1;

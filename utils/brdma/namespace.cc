@@ -50,7 +50,7 @@ void write_file(const std::string& path, const std::string& text) {
   if (!file) fail(path);
 }
 
-// What forbids user namespaces here, and what to do about it.
+// The reason why user namespaces are forbidden here, and the remedy.
 [[noreturn]] void refuse(int error) {
   struct Switch {
     const char *file, *forbids, *cure;
@@ -85,12 +85,12 @@ void enter_user_namespace() {
 void enter_mount_namespace() {
   const bool privileged = unshare(CLONE_NEWNS) == 0;
   if (!privileged) enter_user_namespace();
-  // What is mounted outside later is seen here too, but not the other way about.
+  // Later mounts outside are visible here too, but not the reverse.
   if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) privileged ? fail("mount /") : refuse(errno);
 }
 
-// A directory with additions: what was there is bound where it was, and ours added. Where both have a directory it
-// holds what both have in it; of anything else there is ours.
+// A directory with additions: the original entries are bound where they were, and ours are added. A directory that
+// exists in both has the entries of both; any other entry of ours replaces the original.
 class Cover {
  public:
   // `additions`: relative to `directory`, parents first.
@@ -107,7 +107,7 @@ class Cover {
     std::erase_if(additions_, [this](const TreeEntry& entry) { return made_.contains(entry.path); });
     errno = preload::write_tree(directory_, additions_);
     if (errno != 0) fail(directory_);
-    // Who adds a file here is told that it can't be done; it would be lost otherwise.
+    // Adding a file here fails; otherwise it would be lost.
     if (mount(nullptr, directory_.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr) !=
         0) {
       fail("mount " + directory_);
@@ -160,10 +160,10 @@ class Cover {
   std::string directory_;
   std::vector<TreeEntry> additions_;
   std::map<std::string, TreeEntry::Kind> ours_;
-  std::set<std::string> made_;  // directories that both have
+  std::set<std::string> made_;  // directories that exist in both
 };
 
-// Those of `entries` that lie below `directory`, relative to it.
+// The `entries` below `directory`, relative to it.
 std::vector<TreeEntry> below(const std::vector<TreeEntry>& entries, const std::string& directory) {
   std::vector<TreeEntry> found;
   for (TreeEntry entry : entries) {
@@ -174,7 +174,7 @@ std::vector<TreeEntry> below(const std::vector<TreeEntry>& entries, const std::s
   return found;
 }
 
-// What the loader reads, which splits it at blanks and colons: a library below such a path gets a name in /etc itself.
+// The loader splits this list at blanks and colons: a library below such a path gets a name in /etc itself.
 std::vector<TreeEntry> loader_list(const std::string& library) {
   std::vector<TreeEntry> entries;
   std::string name = library;

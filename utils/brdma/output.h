@@ -1,5 +1,5 @@
-// output.h - how answers are printed: rdma(8)'s records (one a line, `key value` pairs), JSON with stable keys, and
-// aligned tables for people.
+// output.h - prints answers: rdma(8)'s records (one a line, `key value` pairs), JSON with stable keys, and aligned
+// tables.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct OutputStyle {
   int details = 0;      // -d, -dd
 };
 
-// One line a record: "<head> key value key value ". Nested values are printed as compact JSON.
+// One line for each record: "<head> key value key value ". Nested values are printed as compact JSON.
 struct Record {
   std::string head;  // "link brdma_eth0/1", text only
   Json fields;       // an object
@@ -29,8 +29,8 @@ void print_json(const Json& json, const OutputStyle& style);
 // First column to the left, the others to the right. An empty row makes an empty line.
 void print_table(const std::vector<std::vector<std::string>>& rows);
 
-// What other users' programs name themselves and say is no command to a terminal: control characters (C1 as well) and
-// what is no UTF-8 become \\xNN. All text that is printed passes here; JSON escapes by itself.
+// Makes names and texts of other users' programs safe for a terminal: control characters (C1 as well) and invalid UTF-8
+// become \\xNN. All printed text passes here; JSON escapes by itself.
 [[nodiscard]] std::string printable(std::string_view text);
 // One line on standard error: "brdma: <text>".
 void print_error(std::string_view text);

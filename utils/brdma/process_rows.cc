@@ -17,7 +17,7 @@ bool matches(const Json& row, const Json& filters) {
   return true;
 }
 
-// rdma(8) ends each record with whose it is.
+// rdma(8) ends each record with its owner.
 Record record_of(const Json& row, const Json& answer, const std::string& heading, const OutputStyle& style) {
   const std::string device = answer.at("device");
   Record record{heading + " " + device + (heading == "link" ? "/1" : ""), {}};
@@ -26,7 +26,7 @@ Record record_of(const Json& row, const Json& answer, const std::string& heading
     if (heading == "link") record.fields["port"] = 1;
   }
   record.fields.update(row);
-  if (style.json) record.fields["ifname"] = device;  // whatever the row says
+  if (style.json) record.fields["ifname"] = device;  // overrides the row's
   record.fields.update({{"pid", answer.at("pid")}, {"comm", answer.at("comm")}});
   return record;
 }

@@ -1,4 +1,4 @@
-// process_rows.h - lists that running processes give: queue pairs, completion queues, memory regions, counters of queue
+// process_rows.h - lists from running processes: queue pairs, completion queues, memory regions, counters of queue
 // pairs. One record each.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace brdma {
 
-// `question` for brdmad; its rows, each headed by device and process. `heading`: "dev" or "link", as rdma(8) has it.
-// `filters`: "KEY VALUE" pairs that a row must match, as in rdma(8). Exit code: 1 where a process gave no answer.
+// `question` for brdmad; its rows, each headed by device and process. `heading`: "dev" or "link", as in rdma(8).
+// `filters`: "KEY VALUE" pairs that a row must match, as in rdma(8). Exit code: 1 if a process gave no answer.
 [[nodiscard]] int show_rows(const Json& question, const Target& target, const Json& filters, const std::string& heading,
                             const OutputStyle& style);
 

@@ -55,7 +55,7 @@ void warn_if_privileged(const std::string& program) {
 
 enum class Place { kFirst, kLast };
 
-// The variable's present value, a list that is split at any of `separators`, with the entry in it.
+// The variable's present value, a list split at any of `separators`, with the entry in it.
 std::string with_entry(const char* variable, const char* separators, const std::string& entry, Place place) {
   const char* present = std::getenv(variable);
   if (present == nullptr || *present == '\0') return entry;
@@ -122,7 +122,7 @@ int exec_with_devices(const std::string& library, char* const* argv) {
   warn_if_privileged(argv[0]);
   try {
     for (const auto& [name, value] : preload_environment(library)) setenv(name.c_str(), value.c_str(), 1);
-  } catch (const ProgramMissing& reason) {  // in a child, which has nobody to throw to
+  } catch (const ProgramMissing& reason) {  // in a child: nobody catches
     std::fprintf(stderr, "brdma: %s\n", reason.what());
     return 126;
   }

@@ -1,5 +1,5 @@
-// programs.h - where the parts of this project lie, seen from the running `brdma`: in the build tree all programs are
-// in bin/ and the library in lib/ beside it; installed, in <prefix>/bin and the library directory that was configured.
+// programs.h - paths of this project's parts, relative to the running `brdma`: in the build tree all programs are in
+// bin/ and the library in lib/ beside it; installed, in <prefix>/bin and the configured library directory.
 #pragma once
 
 #include <stdexcept>
@@ -15,15 +15,15 @@ struct ProgramMissing : std::runtime_error {
 
 // The directory of the running program, resolved.
 [[nodiscard]] std::string own_directory();
-// Absolute path of brdma-switch, brdmad, ... Throws ProgramMissing with what to do.
+// Absolute path of brdma-switch, brdmad, ... Throws ProgramMissing with the remedy.
 [[nodiscard]] std::string find_own_program(const std::string& name);
 // Absolute path of libbitmaprdma.so. Throws ProgramMissing.
 [[nodiscard]] std::string find_library();
 
-// What the environment must hold so that a program finds the RDMA devices, names and values: LD_PRELOAD with the
-// library at its end. The loader splits LD_PRELOAD at spaces and colons. A library whose path has one is named without
-// its folder there, and the folder comes first in LD_LIBRARY_PATH, which is split at colons and semicolons only. Throws
-// ProgramMissing where neither works.
+// Names and values of the environment with which a program finds the RDMA devices: LD_PRELOAD with the library at its
+// end. The loader splits LD_PRELOAD at spaces and colons. A library whose path has one is named there without its
+// directory, and the directory comes first in LD_LIBRARY_PATH, which is split at colons and semicolons only. Throws
+// ProgramMissing if neither works.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> preload_environment(const std::string& library);
 
 // Replaces this process by the program. Returns only on failure: 127 not found, 126 not executable, as env(1) does,

@@ -1,6 +1,6 @@
-// `brdma recovery`: how losses are found and repaired; `brdma congestion`: what bounds sending. Without a target: what
-// a program that starts now would get, and where each value comes from. With one: what running programs have, and
-// changes to it.
+// `brdma recovery`: loss detection and recovery; `brdma congestion`: limits of sending. Without a target: the settings
+// that a program started now would get, and the source of each value. With one: the settings of running programs, and
+// changes to them.
 
 #include <array>
 #include <charconv>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kRetransmitUsage =
     "brdma recovery retransmit [dev DEV] qp QPN [psn PSN [packets N] | gap PSN | gaps]";
 
-// The two objects differ in the settings that they speak of.
+// The two objects differ in their settings.
 struct Subject {
   std::string_view object;
   bool congestion = false;
@@ -40,7 +40,7 @@ struct Subject {
   }
 };
 
-// In text the settings stand in the line, in JSON in an object of their own.
+// In text the settings are in the line, in JSON in an object of their own.
 void put_settings(Record& record, const Subject& subject, const Json& settings, const OutputStyle& style) {
   Json own = Json::object();
   for (const auto& [key, value] : settings.items()) {
@@ -90,7 +90,7 @@ int show_running(const Subject& subject, const Target& target, const OutputStyle
   return failed == 0 ? 0 : 1;
 }
 
-// KEY VALUE ..., checked here so that a slip is misuse, and says so before anything is changed.
+// KEY VALUE ..., checked here so that a mistake is reported as misuse before anything changes.
 Json take_changes(const Subject& subject, Words& words, OutputStyle& style) {
   Json changes = Json::object();
   control::Settings scratch;
@@ -171,8 +171,8 @@ std::uint32_t number_behind(Words& words, const std::string& word, std::uint32_t
   return number;
 }
 
-// `recovery retransmit`: sends again, by hand, packets of a queue pair that are not acknowledged, or asks its peer for
-// those that it misses.
+// `recovery retransmit`: retransmits unacknowledged packets of a queue pair by hand, or requests missing ones from its
+// peer.
 int retransmit(Invocation& invocation) {
   constexpr std::uint32_t kPsnMax = 0xFF'FFFF, kWindowMax = 1u << 20;
   Words& words = invocation.words;

@@ -23,9 +23,10 @@ int run_object(Invocation& invocation) {
           "                 [--] PROGRAM ARGS\n"
           "Runs the program with the RDMA devices in sight. Settings: 'brdma system show config'.\n"
           "  --namespace   for programs that start others with an empty environment, and for static ones: the library\n"
-          "                and the device files are there whatever the environment says, in a mount namespace\n"
-          "                (without root in a user namespace). Settings given here are environment: what must outlive\n"
-          "                it belongs into /etc/bitmaprdma.toml\n");
+          "                and the device files are there for any environment, in a mount namespace (without root in "
+          "a\n"
+          "                user namespace). Settings given here are environment variables: put settings for such\n"
+          "                programs into /etc/bitmaprdma.toml\n");
       return 0;
     }
     if (word == "--namespace") {

@@ -1,4 +1,4 @@
-// `brdma system`: versions, every setting with where its value comes from, the daemon's end.
+// `brdma system`: versions, every setting with the source of its value, the daemon's end.
 
 #include <array>
 #include <cerrno>

@@ -7,8 +7,8 @@
 
 namespace brdma {
 
-// If `word` is the option of a setting, takes its value and puts it into the environment, where the program that is
-// started reads it: true. Throws UsageError for a bad value: the program itself would only warn.
+// If `word` is the option of a setting: takes its value, puts it into the environment of the program to be started, and
+// returns true. Throws UsageError for a bad value: the program itself would only warn.
 bool take_setting(const std::string& word, Words& words);
 
 }  // namespace brdma

@@ -1,5 +1,5 @@
-// words.h - the words of a command line in iproute2's manner: objects and commands may be abbreviated, options come
-// anywhere before what they do not belong to, and everything behind "--" is somebody else's.
+// words.h - the words of a command line in iproute2's manner: objects and commands may be abbreviated, options may come
+// anywhere before words of another owner, and everything behind "--" belongs to the program.
 #pragma once
 
 #include <span>
@@ -38,8 +38,7 @@ class Words {
   std::size_t next_ = 0;
 };
 
-// The first of `names` that `word` is the beginning of (their order settles what "r" means, as in ip and rdma); -1:
-// none.
+// The first of `names` that starts with `word` (their order decides what "r" means, as in ip and rdma); -1: none.
 [[nodiscard]] inline int find_word(std::string_view word, std::span<const std::string_view> names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!word.empty() && names[i].starts_with(word)) return static_cast<int>(i);

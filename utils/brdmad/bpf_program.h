@@ -1,5 +1,5 @@
-// brdmad/bpf_program.h - writes a BPF program of some dozen instructions with jump labels. A compiler for it (clang or
-// gcc for that target) would be a build dependency many times the size of everything else that this project needs.
+// brdmad/bpf_program.h - assembles a BPF program of a few dozen instructions with jump labels. A compiler for BPF
+// (clang, gcc) would be a build dependency many times larger than all others of this project.
 #pragma once
 
 #include <linux/bpf.h>
@@ -12,7 +12,7 @@ namespace brdma::daemon {
 
 class BpfProgram {
  public:
-  // The kernel's calling convention: r1..r5 arguments, r0 result, r6..r9 kept over calls, r10 frame.
+  // The kernel's calling convention: r1..r5 arguments, r0 result, r6..r9 preserved over calls, r10 frame pointer.
   enum Register : std::uint8_t { r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10 };
   enum class Size : std::uint8_t { kByte = BPF_B, kHalf = BPF_H, kWord = BPF_W, kDouble = BPF_DW };
   struct Label {
@@ -50,7 +50,7 @@ class BpfProgram {
 
   void jump(Label to) { jump_by(BPF_JMP | BPF_JA, r0, r0, 0, to); }
   void jump_if_equal(Register a, std::int32_t value, Label to) { jump_by(BPF_JMP | BPF_JEQ | BPF_K, a, r0, value, to); }
-  // Of the low 32 bits; the others compare with `value` extended by its sign.
+  // Compares the low 32 bits; the others compare all 64 with the sign-extended `value`.
   void jump_if_equal32(Register a, std::int32_t value, Label to) {
     jump_by(BPF_JMP32 | BPF_JEQ | BPF_K, a, r0, value, to);
   }
@@ -60,7 +60,7 @@ class BpfProgram {
   void jump_if_above(Register a, Register b, Label to) { jump_by(BPF_JMP | BPF_JGT | BPF_X, a, b, 0, to); }
   void jump_if_above(Register a, std::int32_t value, Label to) { jump_by(BPF_JMP | BPF_JGT | BPF_K, a, r0, value, to); }
 
-  // All labels bound.
+  // All labels are bound.
   [[nodiscard]] std::vector<bpf_insn> assemble() const {
     std::vector<bpf_insn> result = code_;
     for (const auto& [at, label] : jumps_) {

@@ -1,5 +1,5 @@
-// brdmad/client_reader.h - reads a client's connection at the pace that its user's account allows, and keeps what was
-// read and is not used yet, as much as the account allows.
+// brdmad/client_reader.h - reads a client's connection at the pace that its user's account allows, and buffers unused
+// input up to the account's limit.
 #pragma once
 
 #include <sys/socket.h>
@@ -28,8 +28,8 @@ class ClientReader {
 
   std::string input;
 
-  // Then calls `then(error)`, once; at the connection's end, or where the user may have no more memory, `error` is set.
-  // `owner` has this and lives until then.
+  // Then calls `then(error)`, once. `error` is set at the connection's end, or when the user has reached its memory
+  // limit. `owner` has this and lives until then.
   template <class Owner, class Then>
   void read(std::shared_ptr<Owner> owner, Then then) {
     const auto pause = accounts_.pause(uid_, UserAccounts::Clock::now());
@@ -48,7 +48,7 @@ class ClientReader {
     });
   }
 
-  // Likewise, without reading: for what was read with what is done already.
+  // The same without reading, for input that is buffered already.
   template <class Owner, class Then>
   void go_on(std::shared_ptr<Owner> owner, Then then) {
     const auto pause = accounts_.pause(uid_, UserAccounts::Clock::now());

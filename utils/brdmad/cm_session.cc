@@ -13,7 +13,7 @@ namespace brdma::daemon {
 namespace {
 
 constexpr std::uint16_t kPrivilegedPorts = 1024;
-// RDMA-CM's ports are apart from TCP's; the range of free ones is Linux' default for those.
+// RDMA-CM's port space is separate from TCP's; the range of free ports is Linux' default.
 constexpr std::uint16_t kFreePortFirst = 32'768, kFreePortLast = 60'999;
 
 PortClaim claim_of(const io::CmFrame& frame) {
@@ -50,7 +50,7 @@ void CmSession::take_input() {
   if (prefix_ == 0 && reader_.input.size() >= sizeof(io::CmHello) && !take_hello()) return end();
   std::size_t taken = 0;
   if (prefix_ != 0) {
-    // One of them may end the session: what it asks for behind that nobody would give back.
+    // A message may end the session: nobody would give back resources requested after that.
     for (io::CmFrame frame; socket_.is_open() && reader_.input.size() - taken >= sizeof frame; taken += sizeof frame) {
       std::memcpy(static_cast<void*>(&frame), reader_.input.data() + taken, sizeof frame);
       take_frame(frame);
@@ -60,7 +60,7 @@ void CmSession::take_input() {
   if (socket_.is_open()) read_more();
 }
 
-// False: not of our language, or no room.
+// False: not a message of this protocol, or no room.
 bool CmSession::take_hello() {
   io::CmHello hello;
   std::memcpy(&hello, reader_.input.data(), sizeof hello);
@@ -90,7 +90,7 @@ void CmSession::take_frame(const io::CmFrame& frame) {
     std::memcpy(&counters, frame.mad.data(), sizeof counters);
     return port_.report(prefix_, counters);
   }
-  if (!write(answer(frame))) end();  // does not read what it asked for
+  if (!write(answer(frame))) end();  // the client does not read its answers
 }
 
 io::CmFrame CmSession::answer(const io::CmFrame& question) {
@@ -123,8 +123,7 @@ io::CmFrame CmSession::answer(const io::CmFrame& question) {
   return reply;
 }
 
-// All or nothing: half a frame can't be followed by another. A process that lets its buffer fill up loses messages, as
-// on the network.
+// All or nothing: nothing can follow half a frame. A process whose buffer is full loses messages, as on the network.
 bool CmSession::write(const io::CmFrame& frame) {
   const ssize_t sent = ::send(socket_.native_handle(), &frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(sizeof frame)) return true;

@@ -19,7 +19,7 @@ namespace asio = boost::asio;
 class CmSession : public std::enable_shared_from_this<CmSession> {
  public:
   using Socket = asio::local::stream_protocol::socket;
-  // `input`: what was read of the connection already. `ended` is called once, from a handler of the session's own.
+  // `input`: bytes read from the connection already. `ended` is called once, from a handler of the session.
   CmSession(Socket socket, std::uint32_t uid, std::uint32_t pid, std::string input, ManagementPort& port,
             UserAccounts& accounts, std::function<void(CmSession*)> ended);
   void start();
@@ -39,7 +39,7 @@ class CmSession : public std::enable_shared_from_this<CmSession> {
   ClientReader reader_;
   ManagementPort& port_;
   std::function<void(CmSession*)> ended_;
-  std::uint16_t prefix_ = 0;  // 0: not said hello yet
+  std::uint16_t prefix_ = 0;  // 0: no hello yet
 };
 
 }  // namespace brdma::daemon

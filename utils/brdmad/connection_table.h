@@ -1,6 +1,6 @@
-// brdmad/connection_table.h - the connections of RDMA-CM in memory that outlives the worker, and the daemon (vault.h):
-// when a process died while no worker was there to see it, the next one still knows which peers to disconnect. Written
-// by the worker alone. `id` is written last and cleared first: whoever dies in between leaves no half entry.
+// brdmad/connection_table.h - the connections of RDMA-CM in memory that outlives the worker and the daemon (vault.h).
+// When a process dies while there is no worker, the next worker still knows which peers to disconnect. Only the worker
+// writes. `id` is written last and cleared first: a crash leaves no half entry.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct ConnectionRecord {
 };
 
 struct ConnectionTable {
-  std::uint32_t rows_used = 0;  // entries lie below
+  std::uint32_t rows_used = 0;  // entries lie below this row
   std::array<ConnectionRecord, kConnectionsMax> rows{};
 };
 

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kStale = 0;  // no session has that number
 
-// Those that others can reach.
+// Addresses that other hosts can reach.
 std::vector<IpAddress> device_addresses() {
   std::vector<IpAddress> addresses;
   for (const DeviceInfo& device : list_devices()) {
@@ -33,7 +33,7 @@ std::vector<IpAddress> device_addresses() {
   return addresses;
 }
 
-// A port that forwards nothing says a speed of 0, which in a report of a switch means "not known".
+// A port that forwards nothing has speed 0, which in a switch's report means "not known".
 ctl::LinkReport link_report(const recovery::LinkFacts& link) {
   const bool stands_still = link.over_limits && link.speed == 0 && link.link_rate != 0;
   return {.up = true,
@@ -72,7 +72,7 @@ ControllerLink::ControllerLink(boost::asio::io_context& context, const LeaseBook
                [this](bool connected, const std::string& reason) { changed(connected, reason); }}),
       timer_(context) {}
 
-// A key that is everybody's names nobody: then the host is its first address.
+// A shared key identifies no host: the host's name is then its first address.
 ctl::HostHello ControllerLink::hello() const {
   ctl::HostHello hello{key_name_, device_addresses()};
   if (hello.id == session::kAnybody) {
@@ -101,7 +101,7 @@ void ControllerLink::look_later() {
   });
 }
 
-// `session`: of which the reports are, that are found.
+// `session`: the session that the collected reports belong to.
 void ControllerLink::look(std::uint64_t session) {
   const auto now = Clock::now();
   if (now - addresses_read_ >= kLookAtAddresses) {
@@ -134,9 +134,9 @@ void ControllerLink::ask(std::uint32_t slot, Taken& taken, std::uint64_t session
 }
 
 void ControllerLink::hand_up(const nlohmann::ordered_json& answer, std::uint64_t session) {
-  if (!answer.is_object()) return;  // longer than reports are
+  if (!answer.is_object()) return;  // longer than a report
   const auto rows = answer.find("rows");
-  if (rows == answer.end() || !rows->is_array()) return;  // the process has ended, or its library is another
+  if (rows == answer.end() || !rows->is_array()) return;  // the process has ended, or its library is another version
   for (const auto& row : *rows) {
     const auto report = control::parse_link_report(row);
     if (!report) {
@@ -155,7 +155,8 @@ void ControllerLink::received(const session::Message& message) {
   if (packet == nullptr) return;
   ++counters_.control_packets;
   const std::string destination = print_address(packet->destination);
-  spdlog::info("the controller says to lower {}: {} links are congested", destination, packet->congested_links);
+  spdlog::info("the controller orders a lower rate to {}: {} links are congested", destination,
+               packet->congested_links);
   for (std::uint32_t slot = io::kFirstLeasableSlot; slot < book_.state().slots_end; ++slot) {
     if (book_.state().slots[slot].state != SlotState::kLeased) continue;
     const auto link = find_link_(slot);

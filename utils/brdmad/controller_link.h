@@ -1,10 +1,10 @@
-// brdmad/controller_link.h - this host's session with the controller of a wide-area network (spec 3; docs/wan.md). Up
-// goes what links said to senders (passive feedback); down come control packets, handed to every process: its engine
-// knows whether it sends there.
+// brdmad/controller_link.h - this host's session with the controller of a wide-area network (spec 3; docs/wan.md). It
+// sends the link-state reports that senders received (passive feedback). It receives control packets and hands them to
+// every process: each engine knows whether it sends to that destination.
 //
-// Processes are not asked in vain: each counts its reports (link_state_reports) in the page that it shares with us,
-// which is looked at every 20 ms while there is a session. What was reported before the session began is stale: taken
-// and thrown away.
+// Processes are asked only when they have reports: each counts its reports (link_state_reports) in the page that it
+// shares with brdmad, and the link reads that counter every 20 ms while there is a session. Reports from before the
+// session are stale: taken and dropped.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -28,9 +28,9 @@ struct ControllerCounters {
   std::uint64_t sessions = 0;         // begun
   std::uint64_t passive_sent = 0;     // reports of processes, handed to the controller
   std::uint64_t passive_stale = 0;    // likewise, but from before the session
-  std::uint64_t passive_bad = 0;      // not as they should be
-  std::uint64_t control_packets = 0;  // of the controller
-  std::uint64_t control_handed = 0;   // to a process; to several: once each
+  std::uint64_t passive_bad = 0;      // malformed
+  std::uint64_t control_packets = 0;  // from the controller
+  std::uint64_t control_handed = 0;   // to a process; counted once for each process
   std::uint64_t control_unread = 0;   // the process does not read
 };
 

@@ -31,7 +31,7 @@ Json named(const std::array<std::string_view, N>& names, std::uint64_t value) {
   return value < N ? Json(names[value]) : Json(value);
 }
 
-// A value as people read it. Numbers of another process: any may come.
+// A value in readable form. It comes from another process: any number is possible.
 Json value_json(trace::EventType type, std::size_t place, std::uint64_t value) {
   if (type == trace::EventType::kQpState) return named(kStates, value);
   if (type == trace::EventType::kLimitReached && place == 0) return named(kLimits, value);
@@ -83,7 +83,7 @@ void EventLog::push(std::uint32_t slot, std::int64_t when, const Json& event, tr
 
 Json EventLog::after(std::uint64_t after, std::optional<std::uint32_t> only) const {
   const std::uint64_t last = newest();
-  if (after > last) after = 0;  // of a daemon before us
+  if (after > last) after = 0;  // a number of an earlier daemon
   std::vector<const Entry*> found;
   for (const std::deque<Entry>& of_rate : events_) {
     const auto first =

@@ -1,6 +1,6 @@
-// brdmad/event_log.h - what happened in the programs of this namespace, newest last: read from the rings in their
-// statistics pages (trace/journal.h), and the daemon's own alarms. Bounded; the oldest give way, and are counted. Kinds
-// that come with losses, or with the load, have lists of their own, or they would push out what an operator looks for.
+// brdmad/event_log.h - events of the programs of this namespace, newest last, read from the rings in their statistics
+// pages (trace/journal.h), and the daemon's own alarms. Bounded; the oldest are dropped and counted. Event kinds whose
+// rate grows with losses or load have lists of their own, so that they do not push out rare events.
 #pragma once
 
 #include <array>
@@ -20,19 +20,19 @@ class EventLog {
   using Json = nlohmann::ordered_json;
   static constexpr std::size_t kEventsMax = 2048;  // of each list
 
-  // Numbers go on where the worker before us stopped.
+  // Numbers continue where the previous worker stopped.
   explicit EventLog(LeaseBook& book) : book_(book) {}
 
-  // Events of a lease, and how many more it had that nobody could read any more.
+  // Events of a lease, and how many more were overwritten before anybody read them.
   void add(std::uint32_t slot, const std::vector<trace::EventRecord>& records, std::uint64_t missing);
-  // One of the daemon's about a lease: "type" and what belongs to it.
+  // An event of the daemon about a lease: "type" and its members.
   void add(std::uint32_t slot, const Json& event);
-  // A lease that an earlier worker had: what that one had taken of its events went with it, and this is told.
+  // A lease of an earlier worker. The events that worker had taken are lost; an event reports this.
   void add_adopted(std::uint32_t slot);
 
   [[nodiscard]] std::uint64_t newest() const { return book_.state().events_logged; }
-  // Those with a number above `after`: {"events":[...],"newest":N,"missing":M}. `missing`: no longer here. `only`: of
-  // that user's programs; they tell of PSNs.
+  // Events with a number above `after`: {"events":[...],"newest":N,"missing":M}. `missing`: dropped. `only`: limited to
+  // that user's programs, because events contain PSNs.
   [[nodiscard]] Json after(std::uint64_t after, std::optional<std::uint32_t> only = std::nullopt) const;
 
  private:

@@ -20,7 +20,7 @@ GidBook::GidBook(GidRecords& kept) : kept_(kept) {
 
 nlohmann::ordered_json GidBook::answer(const nlohmann::ordered_json& question) {
   if (const auto have = question.find("have"); have != question.end())
-    tables_.merge(io::gid_tables_from(*have));  // only of those that are not here
+    tables_.merge(io::gid_tables_from(*have));  // only tables that are not here yet
   std::vector<io::Interface> interfaces;
   if (io::read_interfaces(interfaces) == 0) {
     io::update(tables_, interfaces);

@@ -1,5 +1,5 @@
 // brdmad/gid_book.h - the GID tables of this network namespace, the same for all programs while brdmad runs
-// (io/netdev/gid_tables.h). Looked at when somebody asks; kept where the next worker finds them.
+// (io/netdev/gid_tables.h). Updated on each request; kept where the next worker finds them.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace brdma::daemon {
 
-// Of all tables what is no hole. Lies in memory that holder and worker share: plain values. What finds no room begins
-// anew with the next worker.
+// The used entries of all tables. Lies in memory that holder and worker share: plain values. An entry that does not fit
+// is assigned again by the next worker.
 struct GidRecords {
   static constexpr std::size_t kMax = 2048;
   struct Entry {
@@ -26,7 +26,7 @@ struct GidRecords {
 class GidBook {
  public:
   explicit GidBook(GidRecords& kept);
-  // Takes over the asker's tables of interfaces that were not asked about before, then looks at all interfaces.
+  // Takes over the caller's tables of interfaces that were not requested before, then reads all interfaces.
   [[nodiscard]] nlohmann::ordered_json answer(const nlohmann::ordered_json& question);
 
  private:

@@ -1,6 +1,6 @@
-// brdmad/handover.h - what the worker gives its holder to keep: each lease's connection and statistics page, each
-// user's table, the steering to AF_XDP sockets, and sockets that it has added to the group, so that a worker that dies
-// takes no lease with it. One SOCK_SEQPACKET message each; what a dead worker sent is still read.
+// brdmad/handover.h - the worker hands descriptors to its holder: each lease's connection and statistics page, each
+// user's table, the steering to AF_XDP sockets, and sockets added to the group. So a worker that dies takes no lease
+// with it. One SOCK_SEQPACKET message each; messages of a dead worker are still read.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@ namespace brdma::daemon {
 struct KeptLease {
   io::FileDescriptor connection, statistics;
 };
-using KeptLeases = std::array<KeptLease, io::kSlotCount>;  // by slot; what the next worker inherits
+using KeptLeases = std::array<KeptLease, io::kSlotCount>;  // by slot; the next worker inherits them
 
-// Worker's side. Blocks at most while the holder reads. False: the holder is gone.
+// Worker's side. Blocks only while the holder reads. False: the holder is gone.
 [[nodiscard]] bool send_keep(int channel, std::uint32_t slot, int connection, int statistics);
 [[nodiscard]] bool send_release(int channel, std::uint32_t slot);
 [[nodiscard]] bool send_table(int channel, std::uint32_t uid, int table);
@@ -34,7 +34,7 @@ struct Kept {
   KeptSteerings steerings;
 };
 
-// Holder's side: takes all that waits.
+// Holder's side: takes all messages that wait.
 void receive_handovers(int channel, Kept& kept, SocketGroup& group);
 
 }  // namespace brdma::daemon

@@ -39,7 +39,7 @@ using std::chrono::milliseconds;
 // A worker that dies soon after its start is started again after a pause that doubles each time.
 constexpr milliseconds kPauseFirst{10}, kPauseMax{5000}, kHealthyLife{1000};
 
-void tell(int fd, const std::string& line) {
+void send_line(int fd, const std::string& line) {
   if (fd < 0) return;
   const std::string text = line + "\n";
   static_cast<void>(!::write(fd, text.data(), text.size()));
@@ -55,7 +55,7 @@ class Holder {
     }
   }
 
-  // False: errno tells.
+  // False: errno has the reason.
   bool prepare();
   int run();
 
@@ -76,7 +76,7 @@ class Holder {
     std::uint32_t slot;
     std::uint64_t lease_id;
   };
-  std::vector<Adopted> unannounced_;  // they do not know yet that this daemon goes on with the one before
+  std::vector<Adopted> unannounced_;  // programs that do not know yet that this daemon replaces the previous one
   pid_t worker_ = -1;
   Clock::time_point worker_started_;
   milliseconds pause_{0};
@@ -99,8 +99,8 @@ bool Holder::prepare() {
   return true;
 }
 
-// Programs of the daemon before get this one's lifeline. Who was just asking for a lease gets it with the answer, which
-// the worker repeats; who does not read gets it later.
+// Programs of the previous daemon get this one's lifeline. A program that waits for a lease gets it with the answer,
+// which the worker repeats; one that does not read gets it later.
 void Holder::announce() {
   std::erase_if(unannounced_, [this](const Adopted& adopted) {
     const SlotRecord& record = held_.state->slots[adopted.slot];
@@ -118,9 +118,9 @@ bool Holder::start_worker() {
   worker_ = ::fork();
   if (worker_ != 0) return worker_ > 0;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != holder) ::_exit(1);  // it died before the line above
+  if (::getppid() != holder) ::_exit(1);  // the holder died before the line above
   ::prctl(PR_SET_NAME, "brdmad-worker");
-  ::signal(SIGINT, SIG_IGN);  // of a terminal: the holder decides
+  ::signal(SIGINT, SIG_IGN);  // from a terminal: the holder decides
   ::signal(SIGHUP, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
@@ -135,7 +135,7 @@ std::optional<int> Holder::reap_worker() {
   int status = 0;
   if (worker_ <= 0 || ::waitpid(worker_, &status, WNOHANG) != worker_) return std::nullopt;
   worker_ = -1;
-  receive_handovers(holder_end_.get(), held_.kept, held_.group);  // what it sent before it died
+  receive_handovers(holder_end_.get(), held_.kept, held_.group);  // messages sent before the worker died
   if (WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone) return 0;
   const bool healthy = Clock::now() - worker_started_ >= kHealthyLife;
   pause_ = healthy ? milliseconds{0} : std::clamp(pause_ * 2, kPauseFirst, kPauseMax);
@@ -174,7 +174,7 @@ int Holder::run() {
   announce();
   if (!start_worker()) return 1;
   spdlog::info("serves UDP port 4791, {}, as pid {}", held_.group.dual_stack ? "IPv4 and IPv6" : "IPv4", ::getpid());
-  tell(std::exchange(ready_fd_, -1), "ready");
+  send_line(std::exchange(ready_fd_, -1), "ready");
   for (;;) {
     std::array<pollfd, 2> events{pollfd{signals_.get(), POLLIN, 0}, pollfd{holder_end_.get(), POLLIN, 0}};
     ::poll(events.data(), events.size(), poll_timeout());
@@ -189,7 +189,8 @@ int Holder::run() {
   }
 }
 
-// A program starts a daemon only to go on. A service goes on where it can; else it throws that away and starts empty.
+// A program starts a daemon only to adopt a vault. A service adopts its vault if it can; else it drops it and starts
+// empty.
 Result<Inheritance, ContextError> inherit(Options& options) {
   const bool service = options.ready_fd < 0;
   std::vector<io::FileDescriptor> guard;
@@ -219,14 +220,14 @@ int run_holder(Options options) {
       spdlog::info("another brdmad serves this network namespace");
     else
       spdlog::error("{}", reason.message);
-    tell(options.ready_fd, taken ? "taken" : "error " + std::to_string(reason.error) + " " + reason.message);
+    send_line(options.ready_fd, taken ? "taken" : "error " + std::to_string(reason.error) + " " + reason.message);
     return taken && options.ready_fd >= 0 ? 0 : 1;
   };
   auto life = be_the_only_one();
   if (!life) return refuse(life.reason());
   auto held = inherit(options);
   if (!held) return refuse(held.reason());
-  held.value().kept.steerings.merge(XdpSteering::find_all());  // of a daemon of which nothing is left
+  held.value().kept.steerings.merge(XdpSteering::find_all());  // steering of a daemon that left no vault
   shed_rights();
   Holder holder(options, std::move(life).value(), std::move(held).value());
   if (!holder.prepare()) return refuse({EIO, std::string("cannot set up: ") + std::strerror(errno)});

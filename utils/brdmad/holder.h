@@ -1,9 +1,9 @@
-// brdmad/holder.h - the parent process: holds what must not be lost and keeps a worker alive.
+// brdmad/holder.h - the parent process: holds the resources that must survive and keeps a worker alive.
 //
 // It owns the listening socket, the sockets of port 4791, the shared state and, of each lease, the connection and the
-// statistics page. It speaks to nobody. When the worker dies it forks a new one, which inherits all of this: clients
-// notice nothing, their connections stay open. When the holder itself dies, the kernel kills the worker; what both had
-// stays in the vault, and a program that has a lease starts a holder that adopts it (inheritance.h,
+// statistics page. It serves nobody. When the worker dies, the holder forks another, which inherits all of this:
+// clients notice nothing, their connections stay open. When the holder itself dies, the kernel kills the worker. The
+// resources of both stay in the vault, and a program with a lease starts a holder that adopts it (inheritance.h,
 // io/daemon/revival.h).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace brdma::daemon {
 
-// Exit code of the process. 0 also when another brdmad serves this network namespace already and somebody waits for an
+// Exit code of the process. 0 also when another brdmad serves this network namespace already and a starter waits for an
 // answer at ready_fd.
 int run_holder(Options options);
 

@@ -25,7 +25,7 @@ constexpr int kForAllBurst = 64;
 io::FileDescriptor open_source_quench() {
   io::FileDescriptor fd{::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_ICMP)};
   if (!fd.valid()) {
-    spdlog::info("no raw socket ({}): what switches say by ICMP is not heard", std::strerror(errno));
+    spdlog::info("no raw socket ({}): drop notifications by ICMP are not received", std::strerror(errno));
     return fd;
   }
   const icmp_filter only{~(1u << ICMP_SOURCE_QUENCH)};
@@ -33,7 +33,7 @@ io::FileDescriptor open_source_quench() {
   return fd;
 }
 
-// A token bucket, told by the instant from which the next one is allowed.
+// A token bucket, stored as the instant from which the next token is allowed.
 bool take_token(std::chrono::steady_clock::time_point& allowed_from, std::chrono::microseconds each, int burst) {
   const auto now = std::chrono::steady_clock::now();
   allowed_from = std::max(allowed_from, now - each * burst);

@@ -1,11 +1,12 @@
-// brdmad/icmp_intake.h - ICMP source quench from the network: what switches say of packets that they dropped (spec 5;
-// docs/wire.md#edn), handed to the process whose queue pair sent them. Needs the right to a raw socket (CAP_NET_RAW in
-// the network namespace); without, nothing is heard, and switches may say it in control packets instead.
+// brdmad/icmp_intake.h - ICMP source quench from the network: a switch reports packets that it dropped (spec 5;
+// docs/wire.md#edn). The daemon hands it to the process whose queue pair sent them. Needs the right to a raw socket
+// (CAP_NET_RAW in the network namespace); without it, nothing is received, and switches may report in control packets
+// instead.
 //
-// Bitmap mode's packets name their sender: its slot is the low 13 bits of that number. Of standard packets only their
-// receiver is known: all processes get such a message, and each engine looks whether it has such a connection; a token
-// bucket bounds these. Another bounds what each source is listened to, for anybody can send ICMP. Nothing is believed
-// here: the engine compares with what is outstanding (Engine::handle_icmp).
+// Bitmap-mode packets carry their sender's number, whose low 13 bits are the slot. A standard packet names only its
+// receiver: all processes get such a message, and each engine looks whether it has that connection. A token bucket
+// bounds these. Another bounds the messages taken from each source, because anybody can send ICMP. Nothing is trusted
+// here: the engine compares with its outstanding packets (Engine::handle_icmp).
 #pragma once
 
 #include <array>
@@ -24,11 +25,11 @@ namespace brdma::daemon {
 
 struct IcmpCounters {
   std::uint64_t received = 0;  // source quenches
-  std::uint64_t handed = 0;    // to a process; to several: once each
+  std::uint64_t handed = 0;    // to a process; counted once for each process
   std::uint64_t bad = 0;       // not about RoCE, damaged, or quoting too little
   std::uint64_t nobody = 0;    // the process is gone
   std::uint64_t unread = 0;    // the process does not read
-  std::uint64_t limited = 0;   // too many: about standard packets, or from one source
+  std::uint64_t limited = 0;   // over a limit: about standard packets, or from one source
 };
 
 class IcmpIntake {
@@ -37,15 +38,15 @@ class IcmpIntake {
   enum class Delivery : std::uint8_t { kDone, kNobody, kUnread };
   struct Processes {
     std::function<Delivery(std::uint32_t slot, const Messages& messages)> deliver;
-    std::function<std::vector<std::uint32_t>()> slots;  // of all of them
+    std::function<std::vector<std::uint32_t>()> slots;  // of all processes
   };
 
   explicit IcmpIntake(Processes processes);
 
-  [[nodiscard]] int fd() const { return socket_.get(); }  // -1: no right to one
-  // Takes what waits in the socket, up to some dozen messages. True: there may be more.
+  [[nodiscard]] int fd() const { return socket_.get(); }  // -1: no right to a raw socket
+  // Takes waiting datagrams from the socket, up to a few dozen. True: there may be more.
   bool receive();
-  // An ICMP message, without its IP header. Delivered with others by flush(). For tests, and receive().
+  // An ICMP message, without its IP header. flush() delivers it with others. Called by receive() and by tests.
   void take(ConstBytes message, std::uint32_t source = 0);
   void flush();
   static constexpr int kSourceBurst = 512;  // from one source; then one in kSourceEach
@@ -61,7 +62,7 @@ class IcmpIntake {
   io::FileDescriptor socket_;
   std::map<std::uint32_t, Messages> waiting_;  // by slot
   Clock::time_point allowed_from_{};           // token bucket of messages for all
-  // Likewise of each source, found by its address; those that fall into one place share it.
+  // One bucket per source, found by a hash of its address; sources with the same hash share it.
   static constexpr std::size_t kSourcePlaces = 1024;
   std::array<Clock::time_point, kSourcePlaces> source_allowed_from_{};
   IcmpCounters counters_;

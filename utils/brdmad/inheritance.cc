@@ -20,10 +20,10 @@
 namespace brdma::daemon {
 namespace {
 
-// Beyond, programs wait to connect. Short, so that one user's connections delay another's only for milliseconds.
+// Further programs wait to connect. Short, so that one user's connections delay another's only by milliseconds.
 constexpr int kBacklog = 512;
 
-// A socket at an abstract name. The message is what it could not do.
+// A socket at an abstract name. On failure the message names the failed call.
 Result<io::FileDescriptor, ContextError> bind_name(std::string_view name, int type) {
   io::FileDescriptor fd{::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   sockaddr_un address{};
@@ -61,7 +61,8 @@ StateHeader header_of(const Options& options, bool dual_stack) {
   return header;
 }
 
-// 0 or an errno value: may this process go on with it? Users are compared as the kernel does, across user namespaces.
+// 0, or the errno value why this process may not adopt the state. Users are compared as the kernel does, across user
+// namespaces.
 int refuse_state(int memory, const SharedState& state) {
   struct stat status {};
   if (::fstat(memory, &status) != 0 || status.st_uid != ::geteuid()) return EPERM;
@@ -91,7 +92,7 @@ void keep_leases(std::vector<Vault::Found::Lease>& leases, const SharedState& st
   }
 }
 
-// Takes the descriptor only where it succeeds.
+// Takes the descriptor only on success.
 Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
   if (ContextError error = raise_file_limit(); error.error != 0) return error;
   auto looked = Vault::look(vault_fd);
@@ -114,7 +115,7 @@ Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
   adopted.group.dual_stack = adopted.state->header.dual_stack != 0;
   std::uint32_t& idle_seconds = adopted.state->header.idle_seconds;
   if (options.ready_fd >= 0) {
-    options.idle_seconds = idle_seconds;  // as whoever started the first one wished
+    options.idle_seconds = idle_seconds;  // as the starter of the first daemon set it
   } else {
     idle_seconds = options.idle_seconds;
   }
@@ -135,7 +136,7 @@ Result<Inheritance, ContextError> make_inheritance(const Options& options) {
   if (!listener) return listener.reason();
   made.listener = std::move(listener).value();
   auto group = open_socket_group();
-  if (!group) return group.reason();  // who waits at the listener gets the reason from a brdmad of its own
+  if (!group) return group.reason();  // programs that wait at the listener get the reason from a brdmad of their own
   made.group = std::move(group).value();
   made.state_memory = make_shared_memory("brdma-state", sizeof(SharedState));
   made.connections_memory = make_shared_memory("brdma-connections", sizeof(ConnectionTable));

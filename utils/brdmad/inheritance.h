@@ -1,4 +1,4 @@
-// brdmad/inheritance.h - what a holder holds: made when it is the first one, or found in the vault (vault.h) of one
+// brdmad/inheritance.h - the holder's resources: created by the first holder, or found in the vault (vault.h) of one
 // that was killed together with its worker.
 #pragma once
 
@@ -28,15 +28,16 @@ struct Inheritance {
   Vault vault;                            // not valid(): nothing survives this daemon
 };
 
-// The name that one daemon of a network namespace has, from its first step to the end of its last process; who has it
-// not starts nothing. Apart from the listener, which may outlive the daemon. EADDRINUSE: another one has it.
+// The name that one daemon of a network namespace has, from its first step to the end of its last process; a process
+// without it starts nothing. Separate from the listener, which may outlive the daemon. EADDRINUSE: another one has it.
 [[nodiscard]] Result<io::FileDescriptor, ContextError> be_the_only_one();
 
-// EADDRINUSE with an empty message: another brdmad is there, or its programs are starting one. Else why not.
+// EADDRINUSE with an empty message: another brdmad is there, or its programs are starting one. Otherwise the message
+// has the reason.
 [[nodiscard]] Result<Inheritance, ContextError> make_inheritance(const Options& options);
 
-// Takes over options, too. ESTALE: the daemon before was stopped, and left nothing; EPERM: it was another user's;
-// EPROTO: another version's. `or_nobody`: what can't be adopted is thrown away.
+// Takes over options, too. ESTALE: the previous daemon was stopped and left nothing; EPERM: another user's; EPROTO:
+// another version's. `or_nobody`: drops a vault that cannot be adopted.
 [[nodiscard]] Result<Inheritance, ContextError> adopt_inheritance(io::FileDescriptor vault_fd, Options& options,
                                                                   bool or_nobody);
 

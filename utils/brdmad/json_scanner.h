@@ -1,7 +1,7 @@
-// brdmad/json_scanner.h - looks at JSON text as it comes, byte by byte, and says whether it is one well-formed object:
-// of bounded depth, in printable ASCII, with numbers that a double holds, so that any reader takes it. Keeps no text
-// and allocates nothing. Stricter than RFC 8259: no character outside 0x20..0x7E, no number of more than kNumberMax
-// characters, no exponent of more than two digits.
+// brdmad/json_scanner.h - checks JSON text byte by byte: is it one well-formed object, of bounded depth, in printable
+// ASCII, with numbers that fit a double? Then any reader accepts it. Keeps no text and allocates nothing. Stricter than
+// RFC 8259: no character outside 0x20..0x7E, no number of more than kNumberMax characters, no exponent of more than two
+// digits.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,10 @@ class JsonScanner {
   Result take(char byte);
   void reset() { *this = {}; }
 
-  // Just before `take` saw a member of the outermost object begin or end: 1 for those, more inside.
+  // Depth of the member that begins or ends here, read just before `take`: 1 for members of the outermost object, more
+  // inside.
   [[nodiscard]] unsigned depth() const { return depth_; }
-  // The next byte, if it is a comma or closes an object or list, belongs to the structure and not to a text.
+  // Inside a text: a comma or closing bracket that comes next is part of the text, not of the structure.
   [[nodiscard]] bool in_text() const { return expect_ >= Expect::kText && expect_ <= Expect::kHex; }
 
  private:
@@ -59,9 +60,9 @@ class JsonScanner {
   Expect expect_ = Expect::kBegin;
   Number number_{};
   bool key_ = false;        // the text is a member's name
-  bool high_half_ = false;  // of a surrogate pair: the other one must follow
+  bool high_half_ = false;  // first half of a surrogate pair: the other must follow
   unsigned depth_ = 0;
-  std::uint32_t objects_ = 0;  // bit n: at depth n is an object, else a list
+  std::uint32_t objects_ = 0;  // bit n: an object is at depth n; else a list
   unsigned code_ = 0, digits_ = 0;
   std::size_t length_ = 0;
   std::string_view word_;

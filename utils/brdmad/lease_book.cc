@@ -22,13 +22,13 @@
 namespace brdma::daemon {
 namespace {
 
-// One message; it fits the empty buffer of a connection on which nothing was sent, so it is never cut.
+// One message; it fits the empty buffer of a connection without earlier messages, so it is never cut.
 bool send_reply(int connection, const io::LeaseReply& reply, std::span<const int> descriptors) {
   const ConstBytes bytes{reinterpret_cast<const std::byte*>(&reply), sizeof reply};
   return io::send_with_descriptors(connection, bytes, descriptors, MSG_DONTWAIT) == static_cast<ssize_t>(sizeof reply);
 }
 
-constexpr int kDescriptorsSpare = 64;  // for connections that ask, and the daemon's own
+constexpr int kDescriptorsSpare = 64;  // for connections with queries, and the daemon's own
 
 ContextError no_slot(const SharedState& state) {
   const std::uint32_t used = leases_in_use(state);
@@ -54,18 +54,18 @@ ContextError no_descriptors() {
                       "LimitNOFILE= of a service)"};
 }
 
-// unix(7): what a user without CAP_SYS_RESOURCE has under way in all his sockets, and the vault of each of his daemons
-// is one, is limited by the same number.
+// unix(7): one limit bounds the descriptors that a user without CAP_SYS_RESOURCE has in flight in all sockets. The
+// vault of each of the user's daemons is one of those sockets.
 ContextError too_many_passed() {
   return {ETOOMANYREFS, "daemons of this user keep as many open files in sockets as brdmad may have (" +
                             std::to_string(file_limit()) +
                             "): end programs, or raise the hard limit of who starts it (ulimit -Hn)"};
 }
 
-// What programs say they have may be any number.
+// Programs may report any number.
 std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) { return a + b < a ? ~std::uint64_t{0} : a + b; }
 
-// Room for so many more? Numbers of descriptors are given from below: who came last tells how many there are.
+// Room for so many more? Descriptors are numbered from below: the newest number shows how many are open.
 bool descriptors_left(int newest, std::uint32_t more) {
   return newest < 0 || static_cast<std::uint64_t>(newest) + more + kDescriptorsSpare <= file_limit();
 }
@@ -93,13 +93,13 @@ bool LeaseBook::answer(std::uint32_t slot, int connection) {
   io::put_text(reply.settings, device_settings(state_, io::get_text(state_.slots[slot].device)));
   std::vector<int> descriptors{group_.sockets[slot].get(), pages_[slot].fd(), tables_.at(table_owner(slot)).fd()};
   if (means_.lifeline >= 0) descriptors.push_back(means_.lifeline);
-  // Whoever has the vault has everybody's sockets: only this user's own programs.
+  // A process with the vault has everybody's sockets: only this user's own programs get it.
   const bool trusted = means_.one_user && state_.slots[slot].uid == ::geteuid();
   if (trusted && means_.lifeline >= 0 && means_.vault->valid()) descriptors.push_back(means_.vault->fd());
   return send_reply(connection, reply, descriptors);
 }
 
-// The first answer may have come already, from a daemon that is gone: then this one is no answer, but the lifeline is.
+// A previous daemon may have sent the first answer already. Then this one serves only to carry the lifeline.
 bool LeaseBook::response_again(std::uint32_t slot, int connection) {
   return answer(slot, connection) && (means_.lifeline < 0 || send_lifeline(connection, means_.lifeline));
 }
@@ -169,7 +169,7 @@ bool LeaseBook::has_lease(std::uint32_t pid) const {
                      [pid](const SlotRecord& record) { return brdma::daemon::has_lease(record) && record.pid == pid; });
 }
 
-// By the connection: what the record has may be the number in a namespace of the process's own.
+// Taken from the connection: the record's number may belong to the process's own pid namespace.
 LeaseBook::Holder LeaseBook::holder(std::uint32_t slot) const {
   const SlotRecord& record = state_.slots[slot];
   ucred peer{};
@@ -188,7 +188,7 @@ void LeaseBook::end_all() {
   }
 }
 
-// Sockets for the slots below `slot` and a step beyond, as far as there is room in front of slots without any.
+// Adds sockets for the slots up to `slot` and one step more, as far as there is room before the slots without sockets.
 ContextError LeaseBook::open_up_to(std::uint32_t slot) {
   std::uint32_t end = std::min(slot + kSlotsAStep, io::kSlotCount);
   for (const ExtraSlot& extra : extra_slots(state_)) end = std::min(end, extra.slot);
@@ -211,7 +211,7 @@ ContextError LeaseBook::steer_all() {
   return error;
 }
 
-// Of users with a quota: what they leave is for others, and for root.
+// For users with a quota: the rest is for others and for root.
 std::optional<ContextError> LeaseBook::over_quota(const LeaseClient& client) const {
   if (leases_of(state_, client.uid) >= quotas_.leases) return too_many_leases(client.uid, quotas_.leases);
   if (!descriptors_left(client.connection, quotas_.descriptors_left)) return no_descriptors();
@@ -232,7 +232,7 @@ Result<std::uint32_t, ContextError> LeaseBook::slot_for(const LeaseClient& clien
       descriptors_left(client.connection, 2 * kSlotsAStep) ? open_up_to(*slot) : no_descriptors();
   if (error.error == 0) return *slot;
   limits.end = steered_;
-  const auto resting = choose_slot(state_, client.uid, limits);  // one that has not rested as long as it should
+  const auto resting = choose_slot(state_, client.uid, limits);  // a slot that has not rested long enough
   if (resting) return *resting;
   return error;
 }
@@ -288,7 +288,7 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   return slot;
 }
 
-// What is in the vault keeps the program at the interface.
+// The vault's copy keeps the program attached to the interface.
 void LeaseBook::end(std::uint32_t slot) {
   finish(slot);
   if (state_.slots[slot].xdp_ifindex != 0 && xdp_.forget_unused(state_)) rewrite_vault();
@@ -297,7 +297,7 @@ void LeaseBook::end(std::uint32_t slot) {
 void LeaseBook::finish(std::uint32_t slot) {
   SlotRecord& record = state_.slots[slot];
   if (record.statistics_known) fold_ended(state_, slot, pages_[slot].read());
-  // The vault has a copy until it is rewritten: closing ours would not show.
+  // The vault has a copy until it is rewritten: the peer would not notice a close().
   if (connections_[slot] >= 0) ::shutdown(std::exchange(connections_[slot], -1), SHUT_RDWR);
   pages_[slot] = {};
   if (const auto table = tables_.find(table_owner(slot)); table != tables_.end()) table->second.end(slot);
@@ -312,7 +312,7 @@ void LeaseBook::finish(std::uint32_t slot) {
   forget_unused_table(table_owner(slot));
 }
 
-// The lease is marked last: a worker that dies before leaves nothing that stays.
+// The lease is marked last: a worker that dies before leaves nothing behind.
 bool LeaseBook::use_xdp(std::uint32_t slot, std::uint32_t ifindex, std::optional<XdpSteering> attached) {
   if (attached) {
     if (!xdp_.keep(ifindex, std::move(*attached))) return false;
@@ -351,12 +351,12 @@ Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const i
   const bool leased = request.slot < state_.slots_end && state_.slots[request.slot].state == SlotState::kLeased;
   if (!leased || state_.slots[request.slot].lease_id != request.lease_id ||
       (uid != 0 && state_.slots[request.slot].uid != uid))
-    return ContextError{EACCES, "queue pair numbers are for who has the lease"};
+    return ContextError{EACCES, "only the owner of the lease gets queue pair numbers"};
   std::uint32_t has = 1;
   for (const ExtraSlot& extra : extra_slots(state_)) {
     if (extra.lessee != request.slot) continue;
     ++has;
-    if (state_.slots[extra.slot].number == request.slots) return extra.slot;  // the answer before was lost
+    if (state_.slots[extra.slot].number == request.slots) return extra.slot;  // the previous answer was lost
   }
   if (request.slots != has) return ContextError{EINVAL, "the lease has " + std::to_string(has) + " slots"};
   if (has_quota(uid, ::geteuid()) && !may_extend(uid))
@@ -399,7 +399,7 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(Kept& kept) {
     }
     pages_[slot] = StatisticsMapping::adopt(std::move(lease.statistics));
     connections_[slot] = lease.connection.get();
-    // Without a connection nobody waits: the worker died before it could hand it over.
+    // Without a connection nobody waits: the worker died before it could hand the connection over.
     const bool lives = !record.folded && lease.connection.valid() && pages_[slot].valid() &&
                        tables_.contains(table_owner(slot)) &&
                        (record.state == SlotState::kLeased || response_again(slot, lease.connection.get()));

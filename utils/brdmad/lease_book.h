@@ -1,10 +1,10 @@
-// brdmad/lease_book.h - grants and ends leases: the one place that moves slots between their states.
+// brdmad/lease_book.h - grants and ends leases: the only code that moves slots between their states.
 //
 // Order of a grant:  record, table, put into the vault, hand over to the holder, drain, answer, mark as leased.
-// Order of an end:   add the statistics, drain, free the record, tell the holder.
-// Sockets are added to the group when all that there are have been leased, slots for numbers (kExtra) when a lease's
-// own are used up: record first, then the steering filter and who follows it, then the answer. A worker may die between
-// any two steps, its holder with it: adopt() of the next one puts things right.
+// Order of an end:   add the statistics, drain, free the record, notify the holder.
+// Sockets are added to the group when all slots have been leased. Slots for more queue pair numbers (kExtra) are added
+// when a lease's own numbers are used up: first the record, then the steering filter and its followers, then the
+// answer. A worker may die between any two steps, its holder with it: adopt() of the next one repairs the state.
 #pragma once
 
 #include <array>
@@ -33,13 +33,13 @@ struct LeaseClient {
   int connection = -1;
 };
 
-// What makes leases outlive this daemon.
+// Lets leases outlive this daemon.
 struct SurvivalMeans {
   Vault* vault = nullptr;
   int lifeline = -1;  // each program gets it
   int listener = -1, state_memory = -1, connections_memory = -1;
   const std::vector<io::FileDescriptor>* guard = nullptr;  // socket_guard.h
-  bool one_user = false;  // the daemon's own: his programs get the vault, and a table of use together
+  bool one_user = false;  // of the daemon: its programs get the vault, and one table of use together
 };
 
 class LeaseBook {
@@ -55,31 +55,31 @@ class LeaseBook {
     connections_.fill(-1);
   }
 
-  // Answers the request on client.connection. The slot, or why not (the refusal was sent too).
+  // Answers the request on client.connection. The slot, or the reason of a refusal (which was sent, too).
   [[nodiscard]] Result<std::uint32_t, ContextError> grant(const LeaseClient& client, const io::LeaseRequest& request);
   void end(std::uint32_t slot);
-  // A slot more for a lease, whose numbers are used up. Error: what to say to the process.
+  // One more slot for a lease whose numbers are used up. The error is for the process.
   [[nodiscard]] Result<std::uint32_t, ContextError> extend(std::uint32_t uid, const io::SlotRequest& request);
-  // The daemon is stopped: every program sees its connection close, and none goes on with what is left.
+  // The daemon is stopped: every program sees its connection close, and none adopts the rest.
   void end_all();
 
-  // Takes over what an earlier worker left: the slots that live on, each with its connection.
+  // Takes over the state of an earlier worker: the slots with a live lease, each with its connection.
   struct Adopted {
     std::uint32_t slot = 0;
     io::FileDescriptor connection;
   };
   [[nodiscard]] std::vector<Adopted> adopt(Kept& kept);
 
-  // What steers to AF_XDP sockets of that interface; null: nothing does.
+  // The steering to AF_XDP sockets of that interface; null: none.
   [[nodiscard]] const XdpSteering* xdp_steering(std::uint32_t ifindex) const { return xdp_.find(ifindex); }
   [[nodiscard]] std::uint32_t leaving_xdp(std::uint32_t ifindex) const { return xdp_.leaving(ifindex); }
-  // That lease gets such a socket, which takes `attached` where nothing did. False: the daemon is ending.
+  // Gives that lease such a socket; stores `attached` if the interface had no steering. False: the daemon is ending.
   [[nodiscard]] bool use_xdp(std::uint32_t slot, std::uint32_t ifindex, std::optional<XdpSteering> attached);
 
   [[nodiscard]] bool has_one_user() const { return means_.one_user; }
   [[nodiscard]] bool has_lease(std::uint32_t pid) const;
-  // Of a leased slot: who connected for it, as this process sees him, and how long ago. 0: nobody has it, or its
-  // process is in a pid namespace that is not seen from here.
+  // For a leased slot: the process that connected for it, as seen from here, and its age. 0: no lease, or the process
+  // is in a pid namespace that is not visible from here.
   struct Holder {
     std::uint32_t pid = 0;
     Duration age;
@@ -91,15 +91,15 @@ class LeaseBook {
     ++state_.slots[slot].events_logged;
     return ++state_.events_logged;
   }
-  // For the programs that lease `device` from now on. False: no room.
+  // Applies to programs that lease `device` from now on. False: no room.
   [[nodiscard]] bool set_settings(std::string_view device, std::string_view text) {
     return set_device_settings(state_, device, text);
   }
   [[nodiscard]] Statistics statistics(std::uint32_t slot) const { return pages_[slot].read(); }
   [[nodiscard]] io::Gauges gauges(std::uint32_t slot) const { return pages_[slot].gauges(); }
-  // Whose programs share limits with that lease's.
+  // The user whose programs share limits with that lease.
   [[nodiscard]] std::uint32_t table_owner(std::uint32_t slot) const { return owner_of(state_.slots[slot].uid); }
-  // What all programs of the same device and table have together. Costs what there are leases.
+  // Use of all programs with the same device and table. Costs time in proportion to the leases.
   [[nodiscard]] DeviceUse::Sum device_use(std::uint32_t slot) const;
   std::uint64_t take_events(std::uint32_t slot, std::vector<trace::EventRecord>& records) {
     return pages_[slot].take_events(records);
@@ -128,15 +128,15 @@ class LeaseBook {
   XdpBook xdp_;
   Quotas quotas_;
   std::uint32_t steered_;                        // sockets that the filter knows
-  std::array<int, io::kSlotCount> connections_;  // of each lease its session's; -1: none
+  std::array<int, io::kSlotCount> connections_;  // by lease, its session's; -1: none
   std::array<StatisticsMapping, io::kSlotCount> pages_;
-  std::map<std::uint32_t, UseTableMapping> tables_;  // by owner: whoever has a lease
+  std::map<std::uint32_t, UseTableMapping> tables_;  // by owner with a lease
 };
 
-// Gives a program the lifeline of the daemon that has its lease now. False: errno; EAGAIN: it does not read.
+// Gives a program the lifeline of the daemon that has its lease now. False: errno; EAGAIN: the program does not read.
 bool send_lifeline(int connection, int lifeline);
 
-// Sends an answer without descriptors. A client that does not take it gets none.
+// Sends an answer without descriptors. A client that does not read gets none.
 void refuse(int connection, const ContextError& reason);
 
 }  // namespace brdma::daemon

@@ -13,11 +13,11 @@
 namespace brdma::daemon {
 namespace {
 
-// What lease_json() says of a lease, and the question's number: not the process's to say.
+// The members that lease_json() writes about a lease, and the question's number: the process must not set them.
 constexpr std::array<std::string_view, 8> kLeaseMembers{"id",   "pid", "comm",     "device",
                                                         "slot", "uid", "lease_id", "since_unix_ns"};
 
-// Unlike those of a worker before us, whose answers may still come.
+// Differs from the numbers of a previous worker, whose answers may still come.
 std::uint64_t next_id() {
   static std::uint64_t last =
       static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count() & 0xFFFF'FFFF'FFFF);
@@ -33,7 +33,7 @@ std::string_view trimmed(std::string_view text) {
 struct Member {
   std::string_view name, value;
 };
-// Of well-formed text. None: its name has escapes, under which it could be one of the lease's.
+// The member's name in well-formed text. None: the name has escapes, so it could stand for one of the lease's.
 std::optional<Member> member_of(std::string_view text) {
   text = trimmed(text);
   const std::size_t quote = text.find('"', 1);
@@ -157,7 +157,7 @@ void LeaseLink::forget_line() {
   static_cast<void>(held_.set(0));
 }
 
-// Whatever it says: it is of one program, so all that waits for this one is answered so.
+// Each answer is of one program, so all callers that wait for this one get the error.
 void LeaseLink::fail(const ContextError& reason) {
   const bool at_end = line_ == Line::kBegin;
   forget_line();

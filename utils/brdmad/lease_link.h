@@ -1,7 +1,7 @@
-// brdmad/lease_link.h - asks the process behind a lease over the lease's connection (io/management/management.h has the
-// questions). Each question has a number of its own; an answer to none that is open (late, or to a worker before us) is
-// thrown away. What the process says is another user's: it is looked at as it comes (json_scanner.h), kept only while
-// somebody waits for it, and handed on as text.
+// brdmad/lease_link.h - sends queries to the process behind a lease, over the lease's connection
+// (io/management/management.h lists them). Each query has a number; an answer to none that is open (late, or to a
+// previous worker) is dropped. The answer comes from another user: it is checked as it arrives (json_scanner.h), kept
+// only while a caller waits, and forwarded as text.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace brdma::daemon {
 
-// What a process answered, or an "error": the members of a JSON object, as text: `"rows":[],"cut":false`. None of them
-// is one that names the lease (kLeaseMembers).
+// A process's answer, or an "error": the members of a JSON object, as text: `"rows":[],"cut":false`. No member has a
+// name of kLeaseMembers.
 using AnswerMembers = std::string;
 [[nodiscard]] AnswerMembers error_members(const ContextError& reason);
 
@@ -31,19 +31,19 @@ class LeaseLink {
   using Done = std::function<void(AnswerMembers answer)>;
   static constexpr std::size_t kMembersMax = 32;
 
-  // `held`: the account of the lease's user. `adopted`: an earlier worker's, so that the first line may be half a one.
+  // `held`: the account of the lease's user. `adopted`: from an earlier worker, so the first line may be incomplete.
   LeaseLink(std::uint32_t slot, Write write, BytesFor held, bool adopted = false)
       : slot_(slot), write_(std::move(write)), held_(std::move(held)), line_(adopted ? Line::kIgnored : Line::kBegin) {}
 
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
-  // `done` is called once, later: with the answer, or with an "error" when the process does not read, or ends. Who is
-  // tired of waiting calls give_up() with what ask() answered.
+  // Calls `done` once, later: with the answer, or with an "error" when the process does not read, or ends. A caller
+  // that stops waiting calls give_up() with the number that ask() returned.
   std::uint64_t ask(Json question, Done done);
-  // What needs no answer. False: the process does not read.
+  // A message without an answer. False: the process does not read.
   [[nodiscard]] bool tell(const Json& news);
   void give_up(std::uint64_t id);
 
-  void take(std::string_view bytes);  // whatever came
+  void take(std::string_view bytes);  // received bytes
   void end();                         // the process is gone
 
  private:

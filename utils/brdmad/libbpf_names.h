@@ -1,5 +1,5 @@
-// libbpf_names.h - libbpf; where it is older than 0.7 (Ubuntu 22.04's is 0.5) with the functions that it names
-// differently, as far as they are used here.
+// libbpf_names.h - includes libbpf; adds the functions used here under their current names where libbpf is older than
+// 0.7 (Ubuntu 22.04 has 0.5).
 #pragma once
 
 #include <bpf/bpf.h>

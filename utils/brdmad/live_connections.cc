@@ -64,7 +64,7 @@ void LiveConnections::remember(const ConnectionRecord& connection) {
   write_row(connection);
 }
 
-// As the process does: of what names another peer, or comes from elsewhere, nothing is believed.
+// As in the process: a message that names another peer, or comes from another address, is ignored.
 void LiveConnections::forget(const Ids& ids, const cm::Endpoints& endpoints) {
   const auto entry = connections_.find(ids.ours);
   if (entry == connections_.end() || entry->second.endpoints != endpoints) return;
@@ -95,16 +95,16 @@ void LiveConnections::received(const cm::Endpoints& endpoints, const wire::CmMad
   }
 }
 
-// A DREQ ends nothing yet: lost, and its process gone, nobody would say it again.
+// A DREQ ends nothing yet: if it is lost and its process gone, nobody would repeat it.
 void LiveConnections::sent(std::uint32_t pid, const cm::Endpoints& endpoints, const wire::CmMad& mad) {
   if (const auto* req = std::get_if<wire::CmReq>(&mad.message)) {
-    if (connections_.contains(req->local_comm_id)) return;  // said again
+    if (connections_.contains(req->local_comm_id)) return;  // a repetition
     remember({.id = req->local_comm_id, .pid = pid, .transaction = mad.transaction, .endpoints = endpoints});
   } else if (const auto* rep = std::get_if<wire::CmRep>(&mad.message)) {
     const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const Request& candidate) {
       return candidate.remote_id == rep->remote_comm_id && candidate.endpoints == endpoints;
     });
-    if (request == requests_.end()) return;  // said again
+    if (request == requests_.end()) return;  // a repetition
     remember({.id = rep->local_comm_id,
               .pid = pid,
               .remote_id = request->remote_id,

@@ -1,5 +1,6 @@
-// brdmad/live_connections.h - the connections of each process, read off the messages that pass. When a process is
-// gone, nobody is left to end them, or to repeat the DREQ that was its last: one is said for each, as the kernel does.
+// brdmad/live_connections.h - tracks the connections of each process by the messages that pass. When a process is gone,
+// its connections are ended here, with a DREQ for each, as the kernel does. A last DREQ of the process is repeated,
+// too.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,11 @@ namespace brdma::daemon {
 
 class LiveConnections {
  public:
-  // `table`: what an earlier worker wrote is in it; outlives this. Null: kept nowhere else.
+  // `table`: contains the entries of an earlier worker; outlives this. Null: nothing is stored.
   explicit LiveConnections(ConnectionTable* table = nullptr);
 
-  // A message that a process was given, or said. Of what the network says only that counts which answers a process,
-  // from where it was asked: whoever invents messages makes no entries, ends none, and nobody is sent a DREQ who had no
-  // part in a connection.
+  // A message to a process, or from one. Of messages from the network, only answers to a process from the address it
+  // had asked count. So forged messages make no entries and end none, and no DREQ goes to a host without a connection.
   void received(const cm::Endpoints& endpoints, const wire::CmMad& mad);
   void sent(std::uint32_t pid, const cm::Endpoints& endpoints, const wire::CmMad& mad);
 
@@ -29,7 +29,7 @@ class LiveConnections {
     cm::Endpoints endpoints;
     wire::CmMad mad;
   };
-  // What is left of the process with this prefix: forgotten here.
+  // The remaining connections of the process with this prefix; they are removed here.
   [[nodiscard]] std::vector<Farewell> take(std::uint16_t prefix);
   [[nodiscard]] bool has(std::uint16_t prefix) const { return first_of(prefix) != connections_.end(); }
   // The prefixes that have connections, each with its process.

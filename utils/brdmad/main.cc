@@ -1,4 +1,4 @@
-// brdmad - opens UDP port 4791 once for all RDMA programs of a network namespace and leases them their share of it.
+// brdmad - opens UDP port 4791 once for all RDMA programs of a network namespace and leases a share to each.
 #include <fcntl.h>
 #include <pwd.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -40,14 +40,14 @@ constexpr const char* kFooter =
     "\nFiles: /etc/bitmaprdma.toml, ~/.config/bitmaprdma.toml ([daemon] idle_seconds; [controller] address, "
     "key_file).\n"
     "Environment: BRDMA_IDLE_SECONDS, BRDMA_CONTROLLER, BRDMA_CONTROLLER_KEY, BRDMA_CONTROLLER_NAME.\n"
-    "Exit codes: 0 done, 1 it can't serve (the message says why), 2 misuse.\n"
+    "Exit codes: 0 done, 1 it cannot serve (the message says why), 2 misuse.\n"
     "See: docs/daemon.md; 'brdma system show' asks a running brdmad.\n";
 
-// Whoever started us may have left us anything.
+// The starter may have left any attribute.
 void shed_inheritance(const Options& options) {
   shed_signals();
   shed_descriptors(std::array{options.ready_fd, options.vault_fd});
-  if (options.ready_fd < 0) return;  // by hand, or by a service manager: the rest is as it was wished
+  if (options.ready_fd < 0) return;  // started by hand or by a service manager: the rest is as intended
   shed_scheduling();
   shed_limits();
 }
@@ -57,7 +57,7 @@ bool is_null(int fd) {
   return ::fstat(fd, &status) != 0 || (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
 }
 
-// Standard error where somebody reads it; else the system's log.
+// Standard error if somebody reads it; else the system's log.
 void open_log(const Options& options) {
   const bool seen = options.foreground && !is_null(STDERR_FILENO);
   spdlog::sink_ptr sink = std::make_shared<SystemLog>();
@@ -109,7 +109,7 @@ int stop_running(bool force) {
   return 1;
 }
 
-// Of the settings, or named here. What is wrong with the settings is no reason not to serve: programs start us.
+// From the settings, or from the command line. Bad settings are no reason not to serve: programs start this daemon.
 bool take_controller(const std::string& address, const std::string& key_file, const std::string& name, bool named,
                      ControllerOptions& options) {
   if (address.empty()) return true;
@@ -145,12 +145,13 @@ int run(int argc, char** argv) {
   CLI::Option* system_flag =
       app.add_flag("--system", options.system, "serve every user, keeping them apart (root only)");
   app.add_flag("--users-trust-each-other", options.users_trust,
-               "with --system: serve them also where they cannot be kept apart (each could take another's packets)")
+               "with --system: serve users even where they cannot be kept apart (each could take another's packets)")
       ->needs(system_flag);
-  app.add_option("--user-leases", options.user_leases, "with --system: leases of one user at a time")
+  app.add_option("--user-leases", options.user_leases, "with --system: maximum leases of one user at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 8190));
-  app.add_option("--idle-seconds", options.idle_seconds, "end after so long without lease and client; 0: never")
+  app.add_option("--idle-seconds", options.idle_seconds,
+                 "seconds without lease and client after which it ends; 0: never")
       ->capture_default_str()
       ->check(CLI::Range(0, 86'400));
   bool stop = false, force = false;
@@ -163,14 +164,14 @@ int run(int argc, char** argv) {
       "--controller", controller, "keep a session with this brdma-controller: ADDRESS:PORT, unix:PATH (docs/wan.md)");
   app.add_option("--key", key_file, "with --controller: the file with this host's key")->needs(controller_option);
   std::vector<std::string> transmitters;
-  app.add_option(
-      "--xdp-transmit", transmitters,
-      "let these users (names or numbers) put packets on the network by AF_XDP: any packets, in anybody's name; "
-      "who may do so anyway (CAP_NET_RAW) need not be named");
-  app.add_flag("--verbose", options.verbose, "log each question too");
+  app.add_option("--xdp-transmit", transmitters,
+                 "let these users (names or numbers) send packets by AF_XDP: any packets, with any source address; "
+                 "users with CAP_NET_RAW need not be named");
+  app.add_flag("--verbose", options.verbose, "log each query too");
   app.add_option("--ready-fd", options.ready_fd, "write one line to this descriptor when ready (for the library)")
       ->check(CLI::Range(3, 1'000'000));
-  app.add_option("--vault-fd", options.vault_fd, "go on with what a dead brdmad left in this descriptor (likewise)")
+  app.add_option("--vault-fd", options.vault_fd,
+                 "adopt the descriptors that a dead brdmad left in this vault (likewise)")
       ->check(CLI::Range(3, 1'000'000));
   try {
     app.parse(argc, argv);

@@ -30,7 +30,7 @@ std::string line_of(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }
 
-// `object` with one member more: a list of objects, which are text already.
+// `object` with one more member: a list of objects that are text already.
 std::string with_answers(const Json& object, std::vector<std::string>& answers) {
   std::string line = object.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
   line.pop_back();
@@ -45,9 +45,8 @@ std::string with_answers(const Json& object, std::vector<std::string>& answers) 
   return line.append("]}\n");
 }
 
-// One question to several processes. Lives until the last answer, or until time is up. All answers together are not
-// longer than kBytesMax, those of one user with a quota not longer than kBytesOfUser: the others are left out and
-// named.
+// One question to several processes. Lives until the last answer or the timeout. All answers together have at most
+// kBytesMax, those of one user with a quota at most kBytesOfUser; further answers are left out and their leases named.
 class Inquiry : public std::enable_shared_from_this<Inquiry> {
  public:
   Inquiry(asio::io_context& context, UserAccounts& accounts, std::uint32_t asker, Json frame, Done done)
@@ -61,7 +60,7 @@ class Inquiry : public std::enable_shared_from_this<Inquiry> {
   Inquiry(const Inquiry&) = delete;
   Inquiry& operator=(const Inquiry&) = delete;
 
-  // Before start(): whom to ask, and what is known without asking.
+  // Before start(): the process to ask, and the facts known without asking.
   void add(std::shared_ptr<LeaseLink> link, std::uint32_t uid, const Json& lease, Json question) {
     Asked& asked = asked_.emplace_back();
     asked.link = std::move(link);
@@ -76,7 +75,7 @@ class Inquiry : public std::enable_shared_from_this<Inquiry> {
   }
 
   void start() {
-    left_ = asked_.size() + 1;  // and this function, so that answers at once do not end it too soon
+    left_ = asked_.size() + 1;  // this function counts too, so that immediate answers do not end it early
     timer_.expires_after(kAnswerMax);
     timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
       if (!error) self->time_is_up();
@@ -181,7 +180,7 @@ std::string text_of(const Json& request, const char* key) {
   return found != request.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
-// What the processes are asked. Null: no question of this kind.
+// The question to the processes. Null: not one of this kind.
 Json question_of(const Question& question) {
   Json asked;
   if (question.query == "recovery") asked["do"] = "recovery";
@@ -213,7 +212,7 @@ bool concerns(const Question& question, const SharedState& state, std::uint32_t 
   return !question.qp || lessee_of(state, *question.qp & (io::kSlotCount - 1)) == slot;
 }
 
-// `text`: lines `key=value`; those of `changes` take the place of what was there.
+// `text`: lines `key=value`; `changes` replace those with the same key.
 std::string with_changes(std::string_view text, const Json& changes) {
   std::map<std::string, std::string> settings;
   while (!text.empty()) {
@@ -256,7 +255,7 @@ Json devices_json(const SharedState& state, const std::string& device) {
   return list;
 }
 
-// Whether the change may be made at all; then it is also kept for programs to come. An error, or none.
+// Checks the right to make the change; keeps it for programs that start later. An error, or none.
 std::optional<ContextError> keep_change(SessionHost& host, std::uint32_t asker, const Question& question) {
   if (const std::string wrong = control::check_changes(question.settings, question.qp.has_value()); !wrong.empty()) {
     return ContextError{EINVAL, wrong};
@@ -272,8 +271,7 @@ std::optional<ContextError> keep_change(SessionHost& host, std::uint32_t asker, 
   return std::nullopt;
 }
 
-// Of a foreign program only root and its user learn by which numbers packets could be forged
-// (io/management/management.h).
+// Only root and the program's user get numbers with which packets could be forged (io/management/management.h).
 bool may_see_keys(const Options& options, std::uint32_t asker, std::uint32_t owner) {
   return !options.system || may_change(asker, owner);
 }

@@ -1,5 +1,5 @@
-// brdmad/management.h - questions that the processes themselves must answer: what is set, how queue pairs stand. Asks
-// those that are concerned, waits for their answers, at most kAnswerMax, and puts them together.
+// brdmad/management.h - queries that the processes themselves must answer: settings, state of queue pairs. Asks the
+// processes concerned, waits at most kAnswerMax for their answers, and merges them.
 //
 //   {"query":"recovery","device":D,"qp":N}                      settings in force
 //   {"query":"recovery_set","device":D,"qp":N,"settings":{...}}
@@ -9,10 +9,10 @@
 //   {"query":"queue_pair_statistics","device":D,"qp":N}
 //   {"query":"managed"}                                         destinations on their managed lists (spec 3)
 //   {"query":"managed_add"|"managed_remove","destination":ADDRESS}
-// "device" and "qp" are optional. Answer: {"answers":[{as in "leases", and what the process answered, or "error"}]}; of
-// "recovery" and "recovery_set" also "devices": what is set at run time for each.
+// "device" and "qp" are optional. Answer: {"answers":[{as in "leases", and the process's answer, or "error"}]}; of
+// "recovery" and "recovery_set" also "devices": the settings of each made at run time.
 //
-// Changes are the lease's user's and root's. Those of a device are for programs to come too: only the daemon's user and
+// The lease's user and root may make changes. Those of a device apply to later programs too: only the daemon's user and
 // root may make them.
 #pragma once
 
@@ -28,7 +28,7 @@ struct SessionHost;
 
 inline constexpr std::chrono::seconds kAnswerMax{3};
 
-// True: it is such a question; `done` gets the line to answer, at once or later. False: it is none.
+// True: such a question; `done` gets the line to answer, at once or later. False: it is none.
 [[nodiscard]] bool begin_management(SessionHost& host, std::uint32_t asker_uid, std::string_view line,
                                     std::function<void(std::string)> done);
 

@@ -13,10 +13,10 @@ constexpr std::uint32_t kDatagramsAtOnce = 256;
 constexpr std::chrono::milliseconds kHold{250};
 constexpr std::size_t kHeldMax = 256;
 constexpr unsigned kFarewells = 5;
-// Far more than a process needs to see its connection end and to connect anew.
+// Far more than a process needs to notice the end of its connection and to connect again.
 constexpr std::chrono::seconds kTakingOver{1};
 
-// Of a message that answers one of ours, our id; nullopt: it begins something.
+// Our id in a message that answers one of ours; nullopt: it begins a connection.
 std::optional<std::uint32_t> our_id(const wire::CmMessage& message) {
   return std::visit(
       [](const auto& m) -> std::optional<std::uint32_t> {
@@ -32,7 +32,7 @@ std::optional<std::uint32_t> our_id(const wire::CmMessage& message) {
       message);
 }
 
-// The sender's own id in a message that it sends; 0: it has none there.
+// The sender's own id in a message that it sends; 0: the message has none.
 std::uint32_t senders_id(const wire::CmMessage& message) {
   return std::visit(
       [](const auto& m) -> std::uint32_t {
@@ -85,7 +85,7 @@ ManagementPort::ManagementPort(int socket_fd, bool dual_stack, Seed seed, bool t
 std::optional<std::uint16_t> ManagementPort::attach(std::uint16_t wanted, Process process, Deliver deliver) {
   constexpr unsigned kTries = 1000;
   for (unsigned i = 0; i < kTries; ++i, wanted = static_cast<std::uint16_t>(random_.next())) {
-    // Connections of a process that is not back yet are not for another one.
+    // Connections of a process that is not back yet must not go to another one.
     if (wanted == 0 || processes_.contains(wanted) || (i > 0 && live_.has(wanted))) continue;
     processes_.emplace(wanted, Attached{std::move(process), std::move(deliver)});
     return wanted;
@@ -121,7 +121,7 @@ cm::Counters ManagementPort::process_counters() const {
   return sum;
 }
 
-// As the engine does for a standard peer: the identification that no socket shows is solved for.
+// As the engine does for a standard peer: solves for the IP identification, which no socket shows.
 bool ManagementPort::icrc_holds(const Datagram& datagram) {
   const wire::IcrcPath path{
       .source = datagram.source, .destination = datagram.destination, .source_port = datagram.source_port};
@@ -179,7 +179,7 @@ void ManagementPort::pass_on(const cm::Endpoints& endpoints, wire::MadBytes byte
     return refuse(frame, *mad);
   }
   const std::uint32_t id = *our_id(mad->message);
-  if (id == 0) {  // a peer that gave up before it knew whom it spoke to: whoever remembers its request is meant
+  if (id == 0) {  // a peer that gave up before it had our id: it means the process that remembers its request
     for (const auto& [prefix, process] : processes_) (void)deliver(prefix, frame);
     return;
   }
@@ -197,7 +197,7 @@ bool ManagementPort::expects_listener(std::uint64_t service, const IpAddress& ad
          ports_.was_used(space_of(service), address, port_of(service));
 }
 
-// The peer of a process that is gone knows it now.
+// The peer of a process that is gone is notified.
 void ManagementPort::heard(const cm::Endpoints& endpoints, const wire::CmDrep& drep) {
   std::erase_if(farewells_, [&](const Leaving& leaving) {
     const auto& dreq = std::get<wire::CmDreq>(leaving.farewell.mad.message);
@@ -206,14 +206,14 @@ void ManagementPort::heard(const cm::Endpoints& endpoints, const wire::CmDrep& d
   });
 }
 
-// Who has not come back by now and has no lease either died when no worker saw it.
+// A process that has not come back by now and has no lease died while no worker saw it.
 void ManagementPort::end_of_taking_over() {
   if (!takes_over_ || expects_processes()) return;
   takes_over_ = false;
   for (const auto& [prefix, pid] : live_.processes()) {
     if (processes_.contains(prefix)) continue;
     if (lives_ && lives_(pid)) {
-      takes_over_ = true;  // stopped, perhaps
+      takes_over_ = true;  // perhaps stopped
     } else {
       detach(prefix);
     }
@@ -250,7 +250,7 @@ void ManagementPort::look_at_held() {
   }
 }
 
-// For whom nobody is there. What needs no answer is only counted.
+// The message has no destination process. Messages that need no answer are only counted.
 void ManagementPort::refuse(const io::CmFrame& frame, const wire::CmMad& mad) {
   std::optional<wire::CmMessage> answer;
   if (expects_processes()) {
@@ -298,7 +298,7 @@ void ManagementPort::transmit(const cm::Endpoints& endpoints, wire::MadBytes mad
   if (!transmit_packet(endpoints, packet, /*standard=*/true)) ++counters_.not_sent;
 }
 
-// A control packet's ICRC leaves nothing open (docs/wire.md#icrc). False: the message is something else.
+// A control packet's ICRC is complete (docs/wire.md#icrc). False: the message is something else.
 bool ManagementPort::take_stopped_query(const io::ReceivedMessage& message) {
   const Datagram& datagram = message.datagram;
   const auto query = wire::parse_stopped_query_packet(datagram.bytes);
@@ -312,7 +312,7 @@ bool ManagementPort::take_stopped_query(const io::ReceivedMessage& message) {
   if (const auto reply = stopped_.reply(*query, Clock::now())) {
     std::array<std::byte, wire::kStoppedReplyPacketSize> packet;
     wire::emit_stopped_reply_packet(*reply, query->source_qpn, packet);
-    // As if lost where it is refused: it is asked again.
+    // Counts as lost where it is refused: the requester asks again.
     (void)transmit_packet({datagram.destination, datagram.source, message.scope}, packet, /*standard=*/false);
   }
   return true;
@@ -333,7 +333,7 @@ bool ManagementPort::transmit_packet(const cm::Endpoints& endpoints, MutableByte
                        .slices = {&slice, 1}};
   transmit_->set_interface(endpoints.scope);
   const io::SendReport report = transmit_->send(batch);
-  if (report.blocked) (void)transmit_->give_up(batch);  // as if lost: it is said again
+  if (report.blocked) (void)transmit_->give_up(batch);  // counts as lost: it is repeated
   return !report.blocked && report.refused == 0;
 }
 

@@ -1,15 +1,15 @@
-// brdmad/management_port.h - QP 1, the general services interface: passes connection managers' MADs between the network
-// and the processes that they concern, and answers for those that are not there. Boost.Asio only waits for it.
+// brdmad/management_port.h - QP 1, the general services interface: forwards connection managers' MADs between the
+// network and the processes they concern, and answers for absent processes. Uses Boost.Asio only to wait.
 //
-//   from the network: a REQ or SIDR_REQ goes to who listens on its port, everything else to the process whose prefix
-//   the id has that it answers; what nobody wants is refused in the manager's own words, so that a peer need not wait.
-//   A request for a port whose owner is about to listen, or did so a moment ago, waits a quarter of a second for it: a
-//   server that listens again for its next client would else lose that one.
-//   When a process is gone its peers are told, a few times, or until they answer.
-//   A worker that takes the place of a dead one does not know whose the ports and ids are until the processes have said
-//   so again: for a second it refuses nothing, but lets requests wait, and all else be said again.
-//   from a process: only with ids of its own, and from an address of this host.
-//   Beside them, from requesters: is the process behind a silent queue pair only stopped? (stopped_peers.h)
+//   From the network: a REQ or SIDR_REQ goes to the listener on its port. Everything else goes to the process whose
+//   prefix the answered id has. A message without a destination is refused in CM terms, so that a peer need not wait.
+//   A request for a port whose owner is about to listen, or did so a moment ago, waits a quarter of a second for it:
+//   else a server that listens again for its next client would lose that client.
+//   When a process is gone its peers are notified, a few times, or until they answer.
+//   A worker that replaces a dead one does not know the owners of ports and ids until the processes repeat them. For a
+//   second it refuses nothing: requests wait, all else is dropped and comes again.
+//   From a process: only with ids of its own, and from an address of this host.
+//   Also queries of requesters: is the process behind a silent queue pair stopped? (stopped_peers.h)
 #pragma once
 
 #include <chrono>
@@ -33,9 +33,9 @@
 namespace brdma::daemon {
 
 struct ManagementCounters {
-  std::uint64_t received = 0;  // MADs passed on
+  std::uint64_t received = 0;  // MADs forwarded
   std::uint64_t sent = 0;      // for processes
-  std::uint64_t refused = 0;   // answered here, because nobody is there
+  std::uint64_t refused = 0;   // answered here for an absent process
   std::uint64_t bad = 0;       // damaged, or no MAD of a connection manager
   std::uint64_t nobody = 0;    // for a process that is gone, and no answer due
   std::uint64_t unread = 0;    // the process does not read
@@ -48,29 +48,29 @@ class ManagementPort {
   struct Process {
     std::uint32_t pid = 0;
     std::string program;
-    cm::Counters counters{};  // what it reported last
+    cm::Counters counters{};  // last report
   };
   // False: the process does not read, or is gone.
   using Deliver = std::function<bool(const io::CmFrame& frame)>;
 
-  // Has that process a lease? It may be stopped, then, but it is there.
+  // Does that process have a lease? Then it is alive, though it may be stopped.
   using Lives = std::function<bool(std::uint32_t pid)>;
 
-  // `socket_fd` -1: without a network, to which nothing is sent. `takes_over`: processes of an earlier worker will come
-  // back; of the connections in the table, those of processes that do not, and have no lease, are ended.
+  // `socket_fd` -1: no network, nothing is sent. `takes_over`: processes of an earlier worker will come back.
+  // Connections in the table whose process does not come back and has no lease are ended.
   ManagementPort(int socket_fd, bool dual_stack, Seed seed, bool takes_over, ConnectionTable* table = nullptr,
                  Lives lives = {}, StoppedPeers::Look look = {});
 
-  // Answers the prefix that the process has from now on: the one it had, if that is free.
+  // Returns the prefix of the process: the wanted one, if that is free.
   [[nodiscard]] std::optional<std::uint16_t> attach(std::uint16_t wanted, Process process, Deliver deliver);
   void detach(std::uint16_t prefix);
 
-  // Takes all that waits in the socket. Answers how many datagrams there were.
+  // Takes all waiting datagrams from the socket. Returns how many there were.
   std::uint32_t receive();
   void send(std::uint16_t prefix, const io::CmFrame& frame);
   void report(std::uint16_t prefix, const cm::Counters& counters);
 
-  // Something waits: look() is due soon, and when somebody begins to listen.
+  // Something waits: look() is due soon, and when a process begins to listen.
   [[nodiscard]] bool waits() const { return takes_over_ || !held_.empty() || !farewells_.empty(); }
   void look();
 
@@ -79,7 +79,7 @@ class ManagementPort {
   [[nodiscard]] const Process& process(std::uint16_t prefix) const { return processes_.at(prefix).process; }
   [[nodiscard]] const ManagementCounters& counters() const { return counters_; }
   [[nodiscard]] const StoppedCounters& stopped_counters() const { return stopped_.counters(); }
-  // What the processes' connection managers counted: all that there are, and the sum with those that were.
+  // Counters of the processes' connection managers: each live process's, and the sum that includes ended ones.
   [[nodiscard]] std::vector<const Process*> all_processes() const;
   [[nodiscard]] cm::Counters process_counters() const;
 
@@ -106,7 +106,7 @@ class ManagementPort {
   void refuse(const io::CmFrame& frame, const wire::CmMad& mad);
   void transmit(const cm::Endpoints& endpoints, wire::MadBytes mad);
   bool take_stopped_query(const io::ReceivedMessage& message);
-  // All but its ICRC is there. False: the system refused.
+  // Everything but the ICRC is set. False: the system refused.
   bool transmit_packet(const cm::Endpoints& endpoints, MutableBytes packet, bool standard);
   bool deliver(std::uint16_t prefix, const io::CmFrame& frame);
 

@@ -54,7 +54,7 @@ bool holds_socket(const fs::path& process, const std::string& link) {
   return false;
 }
 
-// "name (pid N)" of a process that has the socket; none: the kernel's own, or a process that we may not look into.
+// "name (pid N)" of a process that has the socket; none: the kernel's own, or a process that we may not inspect.
 std::optional<std::string> process_with(const std::string& inode) {
   const std::string link = "socket:[" + inode + "]";
   std::error_code error;

@@ -1,4 +1,4 @@
-// brdmad/port_owner.h - who has a UDP port, and what to do about it.
+// brdmad/port_owner.h - finds the process that has a UDP port, and suggests a remedy.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace brdma::daemon {
 
-// Continues "UDP port N is taken ": "by ib_server (pid 77): end it, or ...". From /proc, so as far as we may see.
+// Continues "UDP port N is taken ": "by ib_server (pid 77): end it, or ...". From /proc, as far as it is readable.
 [[nodiscard]] std::string describe_port_owner(std::uint16_t port);
 
 }  // namespace brdma::daemon

@@ -10,7 +10,7 @@ constexpr std::size_t kReleasedMax = 16;
 
 bool is_any(const IpAddress& address) { return address.is_zero() || address == IpAddress::v4(0, 0, 0, 0); }
 
-// Would a packet to some address be for both?
+// Would both receive a packet to some address?
 bool overlap(const PortClaim& a, const PortClaim& b) {
   if (a.address == b.address) return true;
   const auto covers = [](const PortClaim& wide, const PortClaim& other) {
@@ -85,8 +85,7 @@ void PortTable::release(std::uint16_t owner, const PortClaim& claim, bool listen
 }
 
 void PortTable::release_all(std::uint16_t owner) {
-  std::erase_if(entries_,
-                [owner](const auto& entry) { return entry.second.owner == owner; });  // whoever listened is gone
+  std::erase_if(entries_, [owner](const auto& entry) { return entry.second.owner == owner; });  // the listener is gone
   claims_of_.erase(owner);
 }
 

@@ -1,5 +1,5 @@
-// brdmad/port_table.h - RDMA-CM's ports: which process has which, and who listens. A process is known by its id prefix.
-// Not kept for a worker that dies: the processes say it again (io/cm/cm_link.h).
+// brdmad/port_table.h - RDMA-CM's ports: their owners and listeners. A process is known by its id prefix. Not stored
+// for the next worker: the processes repeat their claims (io/cm/cm_link.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct PortClaim {
   wire::PortSpace space{};
   IpAddress address;  // 0.0.0.0 and :: stand for all of their kind
   std::uint16_t port = 0;
-  bool reuse = false;      // shared with others that say so, as long as one listens
+  bool reuse = false;      // shared with others that set it too, while at most one listens
   bool ipv6_only = false;  // :: does not stand for IPv4 too
 };
 
@@ -32,10 +32,10 @@ class PortTable {
   Result<std::uint16_t, Status> take(std::uint16_t owner, PortClaim claim, std::uint16_t first, std::uint16_t last);
   // EADDRINUSE: somebody listens there, be it the owner itself by another claim; EINVAL: not its own.
   Status listen(std::uint16_t owner, const PortClaim& claim);
-  // A process may have several claims on one address; `listening` tells which.
+  // A process may have several claims on one address; `listening` selects one.
   void release(std::uint16_t owner, const PortClaim& claim, bool listening);
   void release_all(std::uint16_t owner);
-  // Who listens for this address: the most exact.
+  // The listener for this address: the most specific.
   [[nodiscard]] std::optional<std::uint16_t> listener(wire::PortSpace space, const IpAddress& address,
                                                       std::uint16_t port) const;
   // Somebody has it, or was the last to listen there and gave it back.
@@ -68,7 +68,7 @@ class PortTable {
   }
   std::multimap<std::uint32_t, Entry> entries_;     // by port space and port
   std::map<std::uint16_t, std::size_t> claims_of_;  // how many, by owner
-  std::deque<PortClaim> released_;                  // of those that were listened on the last few
+  std::deque<PortClaim> released_;                  // claims that were listened on recently
 };
 
 }  // namespace brdma::daemon

@@ -63,7 +63,7 @@ const char* name_of(wire::PortSpace space) {
   }
 }
 
-// RDMA-CM's identifiers that have a port. Names as rdma(8) has them.
+// RDMA-CM's identifiers that have a port. Names as in rdma(8).
 Json cm_ids(const QueryContext& context) {
   Json list = Json::array();
   for (const PortTable::Entry& entry : context.management.ports().entries()) {
@@ -106,7 +106,7 @@ Json connection_counters(const cm::Counters& counters) {
   return named;
 }
 
-// What the connection managers of programs counted.
+// Counters of the programs' connection managers.
 Json connections(const ManagementPort& port) {
   Json processes = Json::array();
   for (const ManagementPort::Process* process : port.all_processes()) {
@@ -136,7 +136,7 @@ Json statistics(const QueryContext& context) {
   Json processes = Json::array();
   for_each_lease(state, [&](std::uint32_t slot, const SlotRecord& record) {
     Json process = lease_json(slot, record);
-    process["counters"] = nullptr;  // of a library with other counters: not ours to name
+    process["counters"] = nullptr;  // of a library with other counters
     if (record.statistics_known) {
       const Statistics counted = context.book.statistics(slot);
       control::accumulate(totals[std::string(io::get_text(record.device))], counted);

@@ -1,4 +1,4 @@
-// brdmad/queries.h - answers to JSON questions (docs/daemon.md#questions). Pure but for the clock, pids and interfaces.
+// brdmad/queries.h - answers to JSON queries (docs/daemon.md#questions). Pure but for the clock, pids and interfaces.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +36,11 @@ struct QueryAnswer {
 // Errors are answered as {"error":{"errno":N,"message":"..."}}: EINVAL not JSON or no such query, EACCES, EBUSY.
 [[nodiscard]] QueryAnswer answer_query(const QueryContext& context, std::string_view line);
 
-// What answers are made of.
+// The parts of answers.
 [[nodiscard]] Json error_json(const ContextError& reason);
 [[nodiscard]] Json lease_json(std::uint32_t slot, const SlotRecord& record);
 
-// Who may have a lease of, or ask, the daemon of this user.
+// The users that may have a lease of this daemon or query it.
 [[nodiscard]] bool may_use(const Options& options, std::uint32_t uid);
 [[nodiscard]] ContextError not_for_you();
 

@@ -1,14 +1,14 @@
-// brdmad/service_manager.h - systemd keeps the vault (vault.h) of a daemon that is its service, and gives it to the
-// next one when this one was killed or is started again: sd_notify(3), FDSTORE=1; sd_listen_fds(3). For `brdmad
-// --system`, whose programs are of several users and must not have the vault themselves.
+// brdmad/service_manager.h - systemd keeps the vault (vault.h) of a daemon that is its service, and passes it to the
+// next one when this one was killed or is restarted: sd_notify(3), FDSTORE=1; sd_listen_fds(3). For `brdmad --system`:
+// its programs belong to several users and must not have the vault.
 #pragma once
 
 namespace brdma::daemon {
 
-// What was kept for this process; -1: nothing. Before descriptors are shed.
+// The vault stored for this process; -1: none. Call before descriptors are shed.
 [[nodiscard]] int stored_vault();
 
-// In place of what was stored before. Does nothing where no service manager asks for it.
+// Replaces the stored vault. Does nothing without a service manager.
 void store_vault(int vault_fd);
 
 }  // namespace brdma::daemon

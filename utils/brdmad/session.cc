@@ -27,7 +27,7 @@ constexpr std::chrono::seconds kAnswerReadWithin{10};
 
 using ErrorCode = boost::system::error_code;
 
-// A question is short and the client reads at once: what does not fit its buffer is not sent.
+// An answer is short and the client reads at once: a line that does not fit the buffer is not sent.
 bool send_line(int fd, std::string_view text) {
   return ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
 }
@@ -96,7 +96,7 @@ void Session::handle_input() {
   handle_lease_request();
 }
 
-// A program that has a lease was served before it changed its user, and goes on with what it has.
+// A program that has a lease was served before it changed its user, and keeps its lease.
 bool Session::is_served() const {
   return may_use(host_.options(), peer_.uid) || (peer_.pid != 0 && host_.book().has_lease(peer_.pid));
 }
@@ -111,7 +111,7 @@ void Session::handle_cm() {
   end();
 }
 
-// One question, one answer; the process closes.
+// One query, one answer; the process closes.
 void Session::handle_xdp() {
   io::XdpRequest request;
   if (input_.size() < sizeof request) return read_more();
@@ -171,7 +171,7 @@ void Session::handle_lease_request() {
   begin_lease(granted.value());
 }
 
-// One question, one answer; the process closes.
+// One query, one answer; the process closes.
 void Session::handle_slot_request() {
   io::SlotRequest request;
   if (input_.size() < sizeof request) return read_more();
@@ -190,12 +190,12 @@ void Session::handle_slot_request() {
     spdlog::warn("no more queue pair numbers for lease {}: {}", request.lease_id, extended.reason().message);
     refused(extended.reason());
   }
-  // It fits the empty buffer of a connection on which nothing was sent.
+  // It fits the empty buffer of a connection without earlier messages.
   static_cast<void>(!::send(socket_.native_handle(), &reply, sizeof reply, MSG_DONTWAIT | MSG_NOSIGNAL));
   end();
 }
 
-// A client of a lease says nothing unasked; its end is the lease's end.
+// A client with a lease sends nothing unless queried; its end is the lease's end.
 void Session::watch_lease() {
   reader_.read(shared_from_this(), [this](ErrorCode error) {
     if (error) return end();
@@ -224,7 +224,7 @@ void Session::answer_next_line() {
 void Session::write_answer(std::string line, bool shutdown) {
   output_ = std::move(line);
   if (!output_held_.set(output_.capacity())) return end();
-  time_.expires_after(kAnswerReadWithin);  // who does not read what he asked for has its memory
+  time_.expires_after(kAnswerReadWithin);  // a client that does not read its answer keeps its memory in use
   time_.async_wait([self = shared_from_this()](ErrorCode error) {
     if (!error) self->end();
   });

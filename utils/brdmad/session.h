@@ -1,4 +1,4 @@
-// brdmad/session.h - one client connection: first bytes decide whether it becomes a lease or asks questions.
+// brdmad/session.h - one client connection: the first bytes decide whether it becomes a lease or sends queries.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 class Session;
 class ControllerLink;
 
-// What a session needs of the worker that owns it.
+// The parts of the worker that a session uses.
 struct SessionHost {
   virtual ~SessionHost() = default;
   virtual LeaseBook& book() = 0;
@@ -34,32 +34,32 @@ struct SessionHost {
   virtual void session_ended(Session* session) = 0;  // may destroy it once its handlers are done
   virtual void shut_down() = 0;
   virtual asio::io_context& context() = 0;
-  virtual UserAccounts& accounts() = 0;  // a session is in them from admit() to session_ended()
+  virtual UserAccounts& accounts() = 0;  // include a session from admit() to session_ended()
   virtual Watch& watch() = 0;
-  // A connection that turned out to be of a process with RDMA-CM; `input` was read of it.
+  // A connection that belongs to a process with RDMA-CM; `input` was read from it.
   virtual void begin_cm(asio::local::stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid,
                         std::string input) = 0;
   virtual const ManagementPort& management_port() = 0;
   virtual const IcmpIntake& icmp_intake() = 0;
   virtual const ControllerLink* controller_link() = 0;  // null: none is set
   virtual GidBook& gid_book() = 0;
-  virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: nobody has that slot
-  virtual void linked(const std::shared_ptr<LeaseLink>& link) = 0;  // a lease begins, or goes on
+  virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: the slot has no lease
+  virtual void linked(const std::shared_ptr<LeaseLink>& link) = 0;  // a lease begins, or continues
 };
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
   using Socket = asio::local::stream_protocol::socket;
   Session(Socket socket, SessionHost& host);
-  // Who is at the other end.
+  // The process at the other end.
   struct Peer {
-    static constexpr std::uint32_t kNobody = 65'534;  // who can't be told from others
+    static constexpr std::uint32_t kNobody = 65'534;  // not distinguishable from others
     std::uint32_t uid = kNobody, pid = 0;
   };
   [[nodiscard]] static Peer peer_of(const Socket& socket);
 
   void start();                           // a new connection
-  void resume_lease(std::uint32_t slot);  // one that an earlier worker made into a lease
+  void resume_lease(std::uint32_t slot);  // a lease of an earlier worker
   [[nodiscard]] std::uint32_t uid() const { return peer_.uid; }
   [[nodiscard]] const std::shared_ptr<LeaseLink>& link() const { return link_; }  // null: no lease
 

@@ -9,11 +9,10 @@
 namespace brdma::daemon {
 namespace {
 
-// What a process wrote before it was killed is there, in the order of its
-// instructions: the compiler must keep it.
+// Writes of a killed process are visible in the order of its instructions: the compiler must keep that order.
 void in_this_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// The entry of that device's totals, a new one where it has none.
+// The entry of that device's totals; a new one if it has none.
 std::uint32_t totals_of(SharedState& state, std::string_view device) {
   const auto end = state.devices.begin() + state.device_count;
   const auto found = std::find_if(state.devices.begin(), end,

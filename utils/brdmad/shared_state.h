@@ -1,7 +1,6 @@
-// brdmad/shared_state.h - what outlives the worker: who holds which slot, and the statistics of leases that ended.
-// Lies in memory that holder and worker share, and after them a daemon that goes on with it (vault.h): plain values, no
-// pointers. Written by the worker only; a worker that dies between two writes leaves a state that the next one can
-// read:
+// brdmad/shared_state.h - state that outlives the worker: the owners of slots, and the statistics of ended leases. Lies
+// in memory that holder and worker share, and later a daemon that adopts it (vault.h): plain values, no pointers. Only
+// the worker writes; a worker that dies between two writes leaves a state that the next one can read:
 //   kFree -> kOffered   record is filled, its descriptors are on their way to the holder, the client waits
 //   kOffered -> kLeased the answer was sent (a new worker repeats the answer of an offered slot)
 //   kLeased -> kFree    statistics were added to the totals (Folding), the socket was drained
@@ -20,21 +19,21 @@
 
 namespace brdma::daemon {
 
-// kExtra: has no lease of its own, but gives its queue pair numbers to one of another slot, the lessee's.
+// kExtra: has no lease of its own, but gives its queue pair numbers to the lease of another slot, the lessee.
 enum class SlotState : std::uint32_t { kFree, kOffered, kLeased, kExtra };
 
 struct SlotRecord {
   SlotState state = SlotState::kFree;
-  bool has_owner = false;  // somebody leased it before: from then on it is only for that user, who may have kept
-  std::uint32_t uid = 0;   // the socket in another process and could read what comes for the next holder
+  bool has_owner = false;  // once leased, it is only for that user, who may have kept the socket
+  std::uint32_t uid = 0;   // in another process and could read packets of the next holder
   std::uint32_t pid = 0;
   std::uint64_t lease_id = 0;
-  std::uint32_t lessee = 0, number = 0;  // kExtra: whose, and its how many'th slot that is (the lease's own: 0)
-  std::uint64_t freed_at = 0;            // place in the order of endings; 0 = never leased
+  std::uint32_t lessee = 0, number = 0;  // kExtra: the lessee, and the index among its slots (the lease's own: 0)
+  std::uint64_t freed_at = 0;            // position in the order of endings; 0 = never leased
   std::int64_t since_unix_ns = 0;
-  bool statistics_known = false;    // the client counts as we do
-  bool folded = false;              // it has ended: what it counted is in the totals
-  std::uint32_t xdp_ifindex = 0;    // where it has an AF_XDP socket that receives; 0: nowhere
+  bool statistics_known = false;    // the client has the same counters
+  bool folded = false;              // it has ended: its counters are in the totals
+  std::uint32_t xdp_ifindex = 0;    // the interface of its receiving AF_XDP socket; 0: none
   std::uint64_t events_logged = 0;  // of this lease, by all workers
   std::array<char, 16> program{};
   std::array<char, 64> device{};
@@ -47,8 +46,8 @@ struct DeviceTotals {
   Statistics ended;  // of leases that ended
 };
 
-// How the counters of a lease that ended get into the totals once, wherever a worker dies meanwhile: what the totals
-// become is written down; with kReady it holds; then it is put in its place, which the next worker may do again.
+// Adds the counters of an ended lease to the totals exactly once, even if a worker dies meanwhile: the new totals are
+// written down; with kReady they are valid; then they are copied to their place, which the next worker may repeat.
 enum class FoldingStage : std::uint32_t { kNone, kReady };
 struct Folding {
   FoldingStage stage = FoldingStage::kNone;
@@ -56,13 +55,13 @@ struct Folding {
   Statistics sum;
 };
 
-// What was set at run time for a device, for the programs that start later: lines `key=value`.
+// Settings made at run time for a device, for programs that start later: lines `key=value`.
 struct DeviceSettings {
   std::array<char, 64> device{};
   std::array<char, io::kSettingsMax> text{};
 };
 
-// By which a daemon knows what another one left, and how it shall go on with it.
+// Identifies the state of an earlier daemon, and its options.
 struct StateHeader {
   static constexpr std::uint64_t kMagic = 0x5453'444D'4152'4442;
   std::uint64_t magic = kMagic;
@@ -72,7 +71,7 @@ struct StateHeader {
   std::uint32_t idle_seconds = 0;
 };
 
-// Begins as zeroes but for the header; slots from slots_end on have never been touched.
+// Zero at first except for the header; slots from slots_end on have never been touched.
 struct SharedState {
   StateHeader header;
   std::uint32_t slots_end = 0;  // behind the last one that was ever leased
@@ -82,7 +81,7 @@ struct SharedState {
   std::uint64_t worker_starts = 0;
   std::uint64_t events_logged = 0;         // ever, by all workers; the last event's number
   std::uint64_t management_datagrams = 0;  // for QP 0 and 1
-  std::uint64_t connections_refused = 0;   // there were too many, of this user or of all
+  std::uint64_t connections_refused = 0;   // over the limit of one user or of all
   std::uint32_t device_count = 0;
   std::array<DeviceTotals, kDevicesMax> devices{};
   Folding folding;
@@ -91,28 +90,28 @@ struct SharedState {
   GidRecords gids{};
 };
 
-// A user's programs that come one after another go round so many slots and the others stay for other users; a slot
-// rests that long, so that late packets of a dead queue pair find nobody.
+// Programs of a user that come one after another rotate through so many slots; the others stay free for other users. A
+// slot rests meanwhile, so that late packets of a dead queue pair find nobody.
 inline constexpr std::uint32_t kRestingSlots = 64;
-// Slots for kExtra: the last ones, and there is no socket for them.
+// Slots for kExtra: the last ones; there are no sockets for them.
 inline constexpr std::uint32_t kExtraSlotsMax = 512;
 inline constexpr std::uint32_t kExtraSlotsFirst = io::kSlotCount - kExtraSlotsMax;
 
 struct SlotLimits {
   std::uint32_t end = io::kSlotCount;         // only slots below
-  std::uint32_t owned_max = io::kSlotCount;   // as many may be the user's for good
-  std::uint32_t unused_end = io::kSlotCount;  // never used ones from here on are for others
+  std::uint32_t owned_max = io::kSlotCount;   // a user may keep at most so many for good
+  std::uint32_t unused_end = io::kSlotCount;  // unused ones from here on are reserved for others
 };
 
-// For a lease of `uid`: where that user has kRestingSlots free, or none may be taken that nobody ever had, the one of
-// the user's whose last lease ended longest ago; else one that nobody ever had. None: all are leased or other users'.
+// A slot for a lease of `uid`. Takes the user's slot that has been free longest, if the user has kRestingSlots free or
+// no unused slot may be taken; else an unused one. None: all are leased or other users'.
 [[nodiscard]] std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid,
                                                        const SlotLimits& limits = {});
-// For more numbers: a free one from `first` on, among the last; that which was given back longest ago.
+// A slot for more numbers: a free one from `first` on, among the last; the one that was given back longest ago.
 [[nodiscard]] std::optional<std::uint32_t> choose_extra_slot(const SharedState& state, std::uint32_t first);
 // In the order of lessees and numbers.
 [[nodiscard]] std::vector<ExtraSlot> extra_slots(const SharedState& state);
-// Of each slot from kExtraSlotsFirst on the lessee; 0: the slot is nobody's, or has a lease of its own.
+// By slot from kExtraSlotsFirst on, its lessee; 0: the slot is free, or has a lease of its own.
 using Lessees = std::array<std::uint32_t, kExtraSlotsMax>;
 [[nodiscard]] Lessees lessees(const SharedState& state);
 
@@ -126,13 +125,13 @@ using Lessees = std::array<std::uint32_t, kExtraSlotsMax>;
 [[nodiscard]] std::uint32_t leases_in_use(const SharedState& state);
 [[nodiscard]] std::uint32_t leases_of(const SharedState& state, std::uint32_t uid);
 
-// Adds what the lease of that slot counted to the totals of its device, unless they have it already; devices beyond
+// Adds the counters of that slot's lease to the totals of its device, unless they have them already; devices beyond
 // kDevicesMax share the last entry, named "(others)".
 void fold_ended(SharedState& state, std::uint32_t slot, const Statistics& statistics);
-// What a worker that died had begun.
+// Completes the folding that a dead worker had begun.
 void finish_folding(SharedState& state);
 
-// What is set for `device`, "" where nothing is. set_device_settings: false where there is no room.
+// The settings for `device`, "" if none. set_device_settings: false if there is no room.
 [[nodiscard]] std::string_view device_settings(const SharedState& state, std::string_view device);
 [[nodiscard]] bool set_device_settings(SharedState& state, std::string_view device, std::string_view text);
 

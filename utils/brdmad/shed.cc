@@ -53,7 +53,7 @@ void shed_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int signal = 1; signal < SIGRTMIN; ++signal) ::signal(signal, SIG_DFL);
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGXFSZ, SIG_IGN);  // a limit on files that could not be raised is an error, not the end
+  ::signal(SIGXFSZ, SIG_IGN);  // exceeding a file limit that could not be raised is an error, not the end
 }
 
 void shed_scheduling() {
@@ -68,8 +68,8 @@ void shed_scheduling() {
   write_to("/proc/self/oom_score_adj", "0");
 }
 
-// What is left serves: steering sockets (BPF programs), their buffers, ICMP, memory for AF_XDP, and descriptors under
-// way. Nothing that is not had is asked for.
+// The remaining rights serve steering sockets (BPF programs), their buffers, ICMP, memory for AF_XDP, and descriptors
+// in flight. Rights that the process lacks are not requested.
 void shed_rights() {
   constexpr std::array kServe{CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_RESOURCE, CAP_BPF};
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

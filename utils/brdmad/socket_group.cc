@@ -60,8 +60,8 @@ bool ipv6_works() {
   return fd.valid() && bind_any(fd.get(), /*dual_stack=*/true, 0) == 0;
 }
 
-// A bind without SO_REUSEPORT fails if anybody has the port. Joining what is left of another group would shift all
-// indices. The kernel tells nobody when a port becomes free, hence the polling.
+// A bind without SO_REUSEPORT fails if anybody has the port. Joining the remains of another group would shift all
+// indices. The kernel notifies nobody when a port becomes free, hence the polling.
 ContextError wait_for_free_port(bool dual_stack) {
   const auto deadline = std::chrono::steady_clock::now() + kPortWait;
   for (;;) {
@@ -83,7 +83,7 @@ ContextError wait_for_free_port(bool dual_stack) {
 
 std::uint16_t instruction(int code) { return static_cast<std::uint16_t>(code); }
 
-// A chain of comparisons for a run of slots with the same lessee; what is none of them goes on behind it.
+// A chain of comparisons for a run of slots with the same lessee; other slots continue behind it.
 void add_run(std::vector<sock_filter>& code, std::span<const ExtraSlot> run) {
   for (std::size_t i = 0; i < run.size(); ++i) {
     const bool last = i + 1 == run.size();
@@ -94,7 +94,7 @@ void add_run(std::vector<sock_filter>& code, std::span<const ExtraSlot> run) {
 }
 
 std::vector<sock_filter> steering_filter(std::uint32_t sockets, std::span<const ExtraSlot> extra) {
-  constexpr std::size_t kRunMax = 128;  // a jump goes over 255 instructions at most
+  constexpr std::size_t kRunMax = 128;  // a jump spans at most 255 instructions
   std::vector<sock_filter> code{
       {instruction(BPF_LD | BPF_W | BPF_ABS), 0, 0, 4},  // with the QP number; a shorter packet ends here with 0
       {instruction(BPF_ALU | BPF_AND | BPF_K), 0, 0, io::kSlotCount - 1},
@@ -116,7 +116,7 @@ Result<io::FileDescriptor, ContextError> open_member(bool dual_stack) {
   if (!fd.valid()) return system_error("make a socket");
   const int one = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
-  // RoCEv2 sends UDP checksum 0 (IBTA A17.3), which the kernel throws away over IPv6 unless it is asked not to.
+  // RoCEv2 sends UDP checksum 0 (IBTA A17.3), which the kernel drops over IPv6 unless this option is set.
   if (dual_stack) ::setsockopt(fd.get(), SOL_UDP, UDP_NO_CHECK6_RX, &one, sizeof one);
   if (const int error = bind_any(fd.get(), dual_stack, kRoceUdpPort); error != 0) {
     errno = error;
@@ -127,7 +127,7 @@ Result<io::FileDescriptor, ContextError> open_member(bool dual_stack) {
   return fd;
 }
 
-// A lessee can't steer the others. Slot 0 is never leased: by its socket the daemon does.
+// A lessee cannot change the steering of others. Slot 0 is never leased: the daemon uses its socket for that.
 void lock_filter(int fd) {
   const int one = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one);
@@ -163,7 +163,7 @@ Result<SocketGroup, ContextError> open_socket_group() {
   return group;
 }
 
-// The last one goes first where it fails: then none takes the place of another.
+// The last one is tried first, because it may fail: then none takes the place of another.
 ContextError grow(SocketGroup& group, std::uint32_t count) {
   const std::size_t before = group.sockets.size();
   while (group.sockets.size() < count) {
@@ -190,7 +190,7 @@ std::uint32_t drain(int socket_fd) {
   std::uint32_t count = 0;
   char byte = 0;
   while (count < kDrainMax) {
-    // An ICMP error that waits on the socket ends the call too, but is gone then.
+    // A pending ICMP error on the socket ends the call too, but is gone then.
     if (::recv(socket_fd, &byte, sizeof byte, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     ++count;
   }
@@ -205,7 +205,7 @@ void set_leased_buffer(int socket_fd) {
 }
 
 void set_idle(int socket_fd) {
-  io::take_multicast(socket_fd, /*dual_stack=*/true, false);  // else each of hundreds gets a copy of what anybody joins
+  io::take_multicast(socket_fd, /*dual_stack=*/true, false);  // else each of hundreds gets a copy of any joined group
   const int least = 0;                                        // the kernel raises it to its minimum
   ::setsockopt(socket_fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
 }

@@ -30,7 +30,7 @@ using P = BpfProgram;
 constexpr std::int32_t kRefuse = 0, kAllow = 1;
 constexpr int kNetnsCookie = 71;  // SO_NETNS_COOKIE, Linux 5.14
 
-// Goes to `others` unless r2, a bpf_sock, is bound to port 4791 in this network namespace. r6: the program's context.
+// Jumps to `others` unless r2, a bpf_sock, is bound to port 4791 in this network namespace. r6: the program's context.
 void find_ours(BpfProgram& p, std::uint64_t netns_cookie, P::Label others) {
   p.load(P::Size::kWord, P::r3, P::r2, offsetof(bpf_sock, protocol));
   p.jump_if_not(P::r3, IPPROTO_UDP, others);
@@ -74,7 +74,7 @@ std::vector<bpf_insn> option_program(std::uint64_t netns_cookie) {
   return p.assemble();
 }
 
-// As mountinfo writes a path: \ooo for spaces and the like.
+// Decodes a path of mountinfo: \ooo stands for spaces and the like.
 std::string plain(std::string_view escaped) {
   std::string text;
   for (std::size_t i = 0; i < escaped.size(); ++i) {
@@ -88,7 +88,7 @@ std::string plain(std::string_view escaped) {
   return text;
 }
 
-// This process's group in the tree; empty: the system has none.
+// This process's cgroup in the tree; empty: the system has none.
 std::string own_cgroup() {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -101,7 +101,7 @@ bool is_at_or_above(std::string_view group, std::string_view own) {
   return group == "/" || (own.starts_with(group) && (own.size() == group.size() || own[group.size()] == '/'));
 }
 
-// A place where the tree is mounted from this process's group or one above it: the group of a socket is its maker's.
+// A place where the tree is mounted from this process's group or one above it: a socket's group is that of its creator.
 io::FileDescriptor open_mounted_cgroup() {
   const std::string own = own_cgroup();
   std::ifstream mounts("/proc/self/mountinfo");
@@ -120,7 +120,7 @@ io::FileDescriptor open_mounted_cgroup() {
   return {};
 }
 
-// Where it is mounted nowhere, or out of sight: by a mount of our own (CAP_SYS_ADMIN).
+// Mounts the tree where no mount is visible (CAP_SYS_ADMIN).
 io::FileDescriptor open_cgroup_root() {
   if (io::FileDescriptor mounted = open_mounted_cgroup(); mounted.valid()) return mounted;
   const io::FileDescriptor context{static_cast<int>(::syscall(SYS_fsopen, "cgroup2", FSOPEN_CLOEXEC))};

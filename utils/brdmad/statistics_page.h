@@ -1,5 +1,5 @@
-// brdmad/statistics_page.h - memory shared with clients: the page in which one counts and writes down events, mapped to
-// read (written is only how far its events were read).
+// brdmad/statistics_page.h - memory shared with clients: the page of a client's counters and events, mapped to read.
+// Only the position of the last event read is written.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace brdma::daemon {
 
-// Zeroed memory to share, sealed so that nobody can shrink it under the others' feet. Not valid(): errno.
+// Zeroed memory to share, sealed so that no process can shrink it. Not valid(): errno.
 [[nodiscard]] io::FileDescriptor make_shared_memory(const char* name, std::size_t bytes);
 
 class StatisticsMapping {
@@ -28,7 +28,7 @@ class StatisticsMapping {
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] Statistics read() const;
   [[nodiscard]] io::Gauges gauges() const;
-  // Takes the events that nobody has taken yet; how many were overwritten before.
+  // Takes the events that were not taken yet. Returns how many were overwritten before.
   std::uint64_t take_events(std::vector<trace::EventRecord>& records);
 
  private:

@@ -1,9 +1,10 @@
-// brdmad/stopped_peers.h - queries whether a process is only stopped (wire/stopped_peer.h), which requesters anywhere
-// send to QP 1 when its queue pair is silent. Only "it is" is answered; who runs, is gone or cannot be seen is not, and
-// so is the requester's retry count what it always was. Anybody may ask: all that he learns is whether the process of a
-// slot is stopped.
+// brdmad/stopped_peers.h - queries whether a process is stopped (wire/stopped_peer.h). Requesters anywhere send them to
+// QP 1 when their peer's queue pair is silent. Only "it is" is answered. No reply comes for a process that runs, is
+// gone or cannot be seen: the requester's retry count is then unchanged. Anybody may ask; a reply reveals only that the
+// process of a slot is stopped.
 //
-// A process is looked at once in kLookFor, whoever asks how often; replies are limited to kRepliesMax in that time.
+// A process is inspected once in kLookFor, however often it is queried; replies are limited to kRepliesMax in that
+// time.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@
 
 namespace brdma::daemon {
 
-// All that were asked, those of them that got a reply, and those that would have but for the limit.
+// All queries, those with a reply, and those without one only because of the limit.
 struct StoppedCounters {
   std::uint64_t queries = 0, replies = 0, limited = 0;
 };
@@ -29,7 +30,7 @@ class StoppedPeers {
   static constexpr std::chrono::milliseconds kLookFor{50};
   static constexpr unsigned kRepliesMax = 1024;
 
-  // Of a slot: is the process that has it stopped, and for how long has it had it? Not stopped where nobody has.
+  // Of a slot: is its process stopped, and how old is the lease? Not stopped if there is no lease.
   struct Lease {
     bool stopped = false;
     Duration age;
@@ -50,7 +51,7 @@ class StoppedPeers {
   Look look_;
   std::array<Looked, io::kSlotCount> looked_{};
   Clock::time_point limited_until_{};
-  unsigned replies_ = 0;  // since then less kLookFor
+  unsigned replies_ = 0;  // in the current kLookFor
   StoppedCounters counters_;
 };
 

@@ -15,7 +15,7 @@ std::string contents_of(const std::string& path) {
   return {std::istreambuf_iterator<char>{in}, {}};
 }
 
-// The letter behind the name, which may contain blanks and parentheses; 0: the thread has just gone.
+// The letter behind the name, which may contain blanks and parentheses; 0: the thread has ended.
 char state_of(const std::string& stat) {
   const std::size_t name_end = stat.rfind(')');
   return name_end == std::string::npos || name_end + 2 >= stat.size() ? '\0' : stat[name_end + 2];
@@ -56,7 +56,7 @@ Freezers::Freezers(std::string_view mountinfo) {
   }
 }
 
-// HIERARCHY:CONTROLLERS:PATH, of v2 0::PATH. A path outside of what this process's cgroup namespace shows begins "/..".
+// HIERARCHY:CONTROLLERS:PATH, of v2 0::PATH. A path outside of this process's cgroup namespace begins "/..".
 std::string Freezers::state_file(std::string_view cgroup_line) const {
   const std::size_t first = cgroup_line.find(':');
   const std::size_t second = first == std::string_view::npos ? first : cgroup_line.find(':', first + 1);

@@ -26,14 +26,14 @@ ContextError confine_system_calls() { return {EOPNOTSUPP, "built without libsecc
 namespace brdma::daemon {
 namespace {
 
-// As they are called on any of the architectures, by this C library or another; what one does not have is passed over.
+// Names on any architecture and C library; those that this one lacks are skipped.
 constexpr const char* kAllowed[] = {
     // memory
     "brk", "madvise", "membarrier", "memfd_create", "mmap", "mmap2", "mprotect", "mremap", "munmap",
     // descriptors
     "close", "close_range", "dup", "dup2", "dup3", "fcntl", "fcntl64", "ftruncate", "ftruncate64", "lseek", "_llseek",
     "pipe", "pipe2", "pread64", "preadv", "pwrite64", "pwritev", "read", "readv", "write", "writev",
-    // files: what is read of /proc and /sys
+    // files: those of /proc and /sys
     "access", "faccessat", "faccessat2", "fstat", "fstat64", "fstatat64", "fstatfs", "fstatfs64", "getcwd", "getdents",
     "getdents64", "lstat", "lstat64", "newfstatat", "open", "openat", "readlink", "readlinkat", "stat", "stat64",
     "statfs", "statfs64", "statx",
@@ -67,7 +67,7 @@ constexpr const char* kDeadly[] = {
     "setfsgid", "setfsuid", "setgid", "setregid", "setresgid", "setresuid", "setreuid", "setuid"};
 
 constexpr int kFamilies[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_XDP};
-// Steering: maps and programs are made and attached, and looked at; never found by their numbers.
+// Steering: maps and programs are made, attached and inspected, never found by their numbers.
 constexpr int kBpfCommands[] = {BPF_MAP_CREATE, BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM,
                                 BPF_PROG_LOAD,  BPF_LINK_CREATE,     BPF_OBJ_GET_INFO_BY_FD};
 constexpr unsigned long kOtherIoctls[] = {FIONBIO, FIONREAD};
@@ -99,7 +99,7 @@ int fill(const Filter& filter) {
   for (const unsigned long request : kOtherIoctls) also(add(filter, SCMP_ACT_ALLOW, "ioctl", equal(1, request)));
   also(add(filter, SCMP_ACT_ALLOW, "ioctl", scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, kIoctlType, kIoctlsOfSockets}));
   also(add(filter, SCMP_ACT_ALLOW, "clone", scmp_arg_cmp{0, SCMP_CMP_MASKED_EQ, kNewNamespaces, 0}));
-  also(add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3"));  // its flags can't be looked at: the C library takes clone
+  also(add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3"));  // its flags can't be inspected: the C library takes clone
   return error;
 }
 

@@ -11,7 +11,7 @@
 namespace brdma::daemon {
 namespace {
 
-constexpr int kTries = 2;  // the log may have been started again: then the old connection refuses once
+constexpr int kTries = 2;  // after a restart of the log the old connection refuses once
 
 int priority_of(spdlog::level::level_enum level) {
   if (level >= spdlog::level::critical) return LOG_CRIT;

@@ -1,5 +1,5 @@
-// brdmad/system_log.h - lines for the system's log (journald, syslogd), by its socket /dev/log: for a daemon that
-// nobody sees on a terminal. Never waits: where nobody takes a line, or there is no log, it is lost.
+// brdmad/system_log.h - lines for the system's log (journald, syslogd), by its socket /dev/log, for a daemon without a
+// terminal. Never waits: a line that the log does not take is lost.
 #pragma once
 
 #include <spdlog/sinks/base_sink.h>

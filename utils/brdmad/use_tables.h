@@ -1,6 +1,6 @@
-// brdmad/use_tables.h - the tables of what leases have of a device's limits (device/device_use.h). Whoever has one may
-// write all of it and read all of it, so each user has one of his own: it is there as long as he has leases, and
-// outlives the worker (handover.h) and the daemon (vault.h) with them.
+// brdmad/use_tables.h - tables of the leases' use of a device's limits (device/device_use.h). A process with a table
+// may write and read all of it, so each user has its own. It lives as long as the user has leases, and outlives the
+// worker (handover.h) and the daemon (vault.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class UseTableMapping {
  public:
   UseTableMapping() = default;
   static UseTableMapping create();                      // check valid()
-  static UseTableMapping adopt(io::FileDescriptor fd);  // one that an earlier worker made; likewise
+  static UseTableMapping adopt(io::FileDescriptor fd);  // from an earlier worker; likewise
   ~UseTableMapping();
   UseTableMapping(UseTableMapping&& other) noexcept;
   UseTableMapping& operator=(UseTableMapping&& other) noexcept;
@@ -29,7 +29,7 @@ class UseTableMapping {
   // The row of a lease that begins for `device`, and of one that ended.
   void begin(std::uint32_t slot, std::string_view device);
   void end(std::uint32_t slot) { table_->rows[slot] = {}; }
-  // What the lease says that it has.
+  // The use that the lease reports.
   [[nodiscard]] DeviceUse::Sum of(std::uint32_t slot) const;
 
  private:

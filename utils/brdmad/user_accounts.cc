@@ -5,8 +5,8 @@
 namespace brdma::daemon {
 namespace {
 
-constexpr std::size_t kAccountsMax = 4096;  // then those of users without a connection are forgotten
-// Who has a fifth of the time earns a second in five.
+constexpr std::size_t kAccountsMax = 4096;  // then those of users without a connection are dropped
+// A user with a fifth of the time earns a second in five.
 constexpr std::chrono::seconds kDebtMax{1};
 constexpr int kOneEarnsIn = 5, kAllEarnThreeIn = 5;
 
@@ -68,7 +68,8 @@ void UserAccounts::spend(std::uint32_t uid, Clock::duration time, Clock::time_po
   const auto pay = [now](Account& account, Clock::duration earned_in) {
     account.paid_until = std::min(std::max(account.paid_until, now) + earned_in, now + kDebtMax);
   };
-  // New connections come also of who has to wait: that is his debt alone, or the others would wait for him.
+  // A user that has to wait may still open connections: only its own account pays for them, so that others need not
+  // wait.
   Account& own = of(uid);
   const bool waits = own.paid_until > now + kBurst * kOneEarnsIn;
   pay(own, time * kOneEarnsIn);

@@ -1,6 +1,6 @@
-// brdmad/user_accounts.h - what each user has of the worker just now: connections, memory for what he says and is
-// answered, questions that wait, and the time that the worker spent on him. Who has spent too much waits; the others do
-// not. The daemon's own user and root are not limited.
+// brdmad/user_accounts.h - each user's current use of the worker: connections, memory for input and answers, pending
+// questions, and the worker's time. A user that has spent too much waits; the others do not. The daemon's own user and
+// root are not limited.
 //
 //   connections   Quotas
 //   memory        kBytesMax of one user, kBytesOfAll of all that are limited
@@ -28,11 +28,11 @@ class UserAccounts {
 
   UserAccounts(const Quotas& quotas, std::uint32_t own) : quotas_(quotas), own_(own) {}
 
-  // One connection more, and one fewer. False: he has enough.
+  // One connection more, and one fewer. False: limit reached.
   [[nodiscard]] bool admit(std::uint32_t uid, bool served);
   void leave(std::uint32_t uid);
 
-  // False: not so many bytes more.
+  // False: the limit does not allow so many bytes more.
   [[nodiscard]] bool hold(std::uint32_t uid, std::size_t bytes);
   void release(std::uint32_t uid, std::size_t bytes);
 
@@ -40,7 +40,7 @@ class UserAccounts {
   void end_question(std::uint32_t uid);
 
   void spend(std::uint32_t uid, Clock::duration time, Clock::time_point now);
-  // How long nothing is to be read of that user. Zero: go on.
+  // How long to read nothing of that user. Zero: continue.
   [[nodiscard]] Clock::duration pause(std::uint32_t uid, Clock::time_point now) const;
 
   [[nodiscard]] bool limited(std::uint32_t uid) const { return has_quota(uid, own_); }
@@ -49,14 +49,14 @@ class UserAccounts {
   struct Account {
     std::size_t connections = 0, bytes = 0;
     unsigned questions = 0;
-    Clock::time_point paid_until{};  // time spent, as long as it takes to earn it
+    Clock::time_point paid_until{};  // time spent, plus the time that it takes to earn it
   };
   Account& of(std::uint32_t uid);
 
   Quotas quotas_;
   std::uint32_t own_;
   std::map<std::uint32_t, Account> accounts_;
-  Account all_;  // of those that are limited
+  Account all_;  // of all limited users
 };
 
 // Time that is being spent on a user, as long as this lives.
@@ -72,7 +72,7 @@ class WorkFor {
   WorkFor& operator=(const WorkFor&) = delete;
 
  private:
-  static constexpr std::chrono::microseconds kAround{20};  // what the system spends on it
+  static constexpr std::chrono::microseconds kAround{20};  // the system's own time for it
   UserAccounts& accounts_;
   std::uint32_t uid_;
   UserAccounts::Clock::time_point begin_;
@@ -87,7 +87,7 @@ class BytesFor {
       : accounts_(other.accounts_), uid_(other.uid_), bytes_(std::exchange(other.bytes_, 0)) {}
   BytesFor& operator=(BytesFor&&) = delete;
 
-  // False: more than he may have; what was held before is held on.
+  // False: over the limit; the bytes held before stay held.
   [[nodiscard]] bool set(std::size_t bytes) {
     if (bytes > bytes_ && !accounts_->hold(uid_, bytes - bytes_)) return false;
     if (bytes < bytes_) accounts_->release(uid_, bytes_ - bytes);

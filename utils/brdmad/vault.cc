@@ -20,7 +20,7 @@ constexpr std::size_t kSocketsPerMessage = io::kPassedDescriptorsMax;
 constexpr std::size_t kLeasesPerMessage = io::kPassedDescriptorsMax / 2;
 constexpr std::size_t kAddedMax = 64;         // then a new generation: ended leases must not pile up
 constexpr int kQueueBytes = 4 << 20;          // the kernel cuts it to net.core.wmem_max
-constexpr std::size_t kSocketsMax = 1 << 16;  // far above what a group has
+constexpr std::size_t kSocketsMax = 1 << 16;  // far above a group's size
 
 enum class Kind : std::uint32_t { kBasis = 1, kSockets, kLeases, kComplete, kGuard, kTables, kSteering };
 
@@ -33,7 +33,7 @@ struct VaultHeader {
 };
 
 struct Entry {
-  std::uint64_t number = 0, id = 0;  // slot and number of a lease; whose table it is
+  std::uint64_t number = 0, id = 0;  // slot and number of a lease; user of a table
 };
 
 struct Message {
@@ -56,7 +56,7 @@ bool set_peek_offset(int fd, int offset) {
   return ::setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof offset) == 0;
 }
 
-// The newest generation of which there is a message.
+// The newest generation that has a message.
 std::uint64_t newest_in(int fd) {
   Message message;  // whole ones: the offset counts the bytes that were read
   std::uint64_t newest = 0;
@@ -67,7 +67,7 @@ std::uint64_t newest_in(int fd) {
   return newest;
 }
 
-// How many descriptors a message of that kind brings; -1: it is none of ours.
+// Number of descriptors that a message of that kind carries; -1: not one of ours.
 std::ptrdiff_t descriptors_of(const VaultHeader& header) {
   switch (header.kind) {
     case Kind::kBasis:
@@ -88,7 +88,7 @@ std::ptrdiff_t descriptors_of(const VaultHeader& header) {
 
 using Descriptors = std::vector<io::FileDescriptor>;
 
-// The next message of the log. False: that was all, or something that nobody of ours wrote; errno is not 0 then.
+// The next message of the log. False: the end, or a foreign message; then errno is not 0.
 bool peek(int fd, Message& message, Descriptors& came) {
   came.clear();
   came.resize(io::kPassedDescriptorsMax);
@@ -186,7 +186,7 @@ Result<Vault::Found, ContextError> Vault::look(int fd) {
     const bool adds =
         (kind == Kind::kLeases || kind == Kind::kTables || kind == Kind::kSteering) && number == complete_number;
     if (kind == Kind::kBasis) growing_number = number;
-    if (!adds && number != growing_number) continue;  // what is left of an older one
+    if (!adds && number != growing_number) continue;  // remains of an older one
     if (!take(message, came, adds ? complete : growing)) {
       errno = EPROTO;
       break;
@@ -279,9 +279,9 @@ bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultTable
 ContextError Vault::rewrite(const VaultBasis& basis, std::span<const VaultTable> tables,
                             std::span<const VaultLease> leases) {
   if (!valid()) return {EBADF, "there is no vault"};
-  generation_ = std::max(generation_, newest_in(receiving_end_.get()));  // a worker before us may have written it
+  generation_ = std::max(generation_, newest_in(receiving_end_.get()));  // a previous worker may have written it
   if (!write_generation(basis, tables, leases)) {
-    clear();  // old and new one together may have been too much
+    clear();  // both generations together may have been too much
     if (!write_generation(basis, tables, leases)) {
       const int error = errno;
       clear();
@@ -297,7 +297,7 @@ void Vault::take_out_before(std::uint64_t generation) {
   VaultHeader header;
   while (::recv(receiving_end_.get(), &header, sizeof header, MSG_PEEK | MSG_DONTWAIT) > 0 &&
          header.generation != generation) {
-    static_cast<void>(!::recv(receiving_end_.get(), &header, sizeof header, MSG_DONTWAIT));  // closes what it brings
+    static_cast<void>(!::recv(receiving_end_.get(), &header, sizeof header, MSG_DONTWAIT));  // closes its descriptors
   }
 }
 

@@ -1,19 +1,19 @@
-// brdmad/vault.h - what outlives holder and worker when both are killed at once: the descriptors that a daemon needs,
-// kept in flight (unix(7), SCM_RIGHTS) in the queue of a Unix socket. Whoever has that socket keeps them open, and can
-// start a daemon that adopts them: each program of the daemon's own user gets it with its lease (docs/daemon.md).
+// brdmad/vault.h - the descriptors that must outlive holder and worker when both are killed at once, kept in flight
+// (unix(7), SCM_RIGHTS) in the queue of a Unix socket. A process that has that socket keeps them open, and can start a
+// daemon that adopts them: each program of the daemon's own user gets it with its lease (docs/daemon.md).
 //
 // The queue is a log of SOCK_SEQPACKET messages, each a VaultHeader, its entries and their descriptors:
 //   kBasis     listener, shared state, table of connections, the sending end of this queue
 //   kSockets   a run of the sockets of port 4791, in the order of their slots; as many messages as it takes
-//   kGuard     what keeps users apart (socket_guard.h), so that it goes on until another daemon does
-//   kTables    of each entry a user's table (use_tables.h)
-//   kSteering  of an interface what steers to AF_XDP sockets (xdp_steering.h): link and maps
-//   kLeases    of each entry the lease's connection and its statistics page
-//   kComplete  what came before it in this generation is all there is; after it only kTables,
+//   kGuard     the programs that keep users apart (socket_guard.h), so that they stay until another daemon sets its own
+//   kTables    a user's table for each entry (use_tables.h)
+//   kSteering  an interface's steering to AF_XDP sockets (xdp_steering.h): link and maps
+//   kLeases    for each entry the lease's connection and its statistics page
+//   kComplete  this generation is complete with the messages before it; after it only kTables,
 //              kSteering and kLeases that came later
-// Messages that are not of the last complete generation are remains: their writer died while it wrote, or before it
-// had taken them out. An entry whose lease has ended (SharedState says so), or of a user or an interface that has none
-// any more, waits for the next generation. Written by the worker alone. Reading (MSG_PEEK) takes nothing out.
+// Messages that are not of the last complete generation are remains: their writer died while it wrote, or before it had
+// taken them out. An entry of an ended lease (see SharedState), or of a user or an interface without leases, stays
+// until the next generation. Only the worker writes. Reading (MSG_PEEK) takes nothing out.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +64,7 @@ class Vault {
 
   Vault() = default;
   static Vault create();  // check valid()
-  // What is in the vault behind `fd`. ESTALE: nothing that a daemon could go on with.
+  // The contents of the vault behind `fd`. ESTALE: nothing that a daemon could adopt.
   static Result<Found, ContextError> look(int fd);
   static Vault adopt(io::FileDescriptor fd, io::FileDescriptor sending_end);
 
@@ -75,11 +75,11 @@ class Vault {
   // empty: nothing would survive.
   [[nodiscard]] ContextError rewrite(const VaultBasis& basis, std::span<const VaultTable> tables,
                                      std::span<const VaultLease> leases);
-  // False: rewrite() is due, because many have been added since, or there is no room.
+  // False: rewrite() is due, because many were added since, or there is no room.
   [[nodiscard]] bool add(const VaultLease& lease);
   [[nodiscard]] bool add(const VaultTable& table);
   [[nodiscard]] bool add(std::uint32_t ifindex, const XdpSteering& steering);
-  // The daemon is stopped: nobody shall go on with it.
+  // The daemon is stopped: no daemon may adopt the vault.
   void clear();
 
  private:
@@ -91,7 +91,7 @@ class Vault {
   void take_out_before(std::uint64_t generation);
 
   io::FileDescriptor receiving_end_, sending_end_;
-  std::uint64_t generation_ = 0;  // of what add() adds
+  std::uint64_t generation_ = 0;  // generation that add() writes to
   std::size_t added_ = 0;         // messages since rewrite()
 };
 

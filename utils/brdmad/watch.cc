@@ -38,7 +38,7 @@ void Watch::look() {
   const bool evaluates = Clock::now() - evaluated_ >= kLook;
   if (evaluates) evaluated_ = Clock::now();
   bool any = false;
-  Uses uses;  // limits are all programs' together
+  Uses uses;  // limits count all programs together
   for (std::uint32_t slot = io::kFirstLeasableSlot; slot < book_.state().slots_end; ++slot) {
     if (book_.state().slots[slot].state != SlotState::kLeased) continue;
     any = true;
@@ -69,7 +69,7 @@ void Watch::collect(std::uint32_t slot) {
 
 void Watch::evaluate(std::uint32_t slot, Uses& uses) {
   const SlotRecord& lease = book_.state().slots[slot];
-  if (!lease.statistics_known) return;  // it counts something else
+  if (!lease.statistics_known) return;  // it has other counters
   const io::Gauges gauges = book_.gauges(slot);
   const auto [known, is_new] = uses.try_emplace({book_.table_owner(slot), std::string(io::get_text(lease.device))});
   if (is_new) known->second = book_.device_use(slot);

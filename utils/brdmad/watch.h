@@ -1,8 +1,8 @@
-// brdmad/watch.h - looks at the statistics pages of all leases: takes their events, evaluates alarms, answers questions
-// about both. The programs notice nothing: it is memory that they write anyway.
+// brdmad/watch.h - polls the statistics pages of all leases: takes their events, evaluates alarms, answers queries
+// about both. Costs the programs nothing: they write that memory anyway.
 //
-// Looks once a second while there are leases (kLook), and every 20 ms while somebody waits for events (kLookFollowed):
-// the engine would need a system call to tell us sooner. Without leases it does nothing.
+// Polls once a second while there are leases (kLook), and every 20 ms while a client waits for events (kLookFollowed):
+// an earlier notification would cost the engine a system call. Without leases it does nothing.
 //
 //   {"query":"events","after":N,"wait":true}   events with a number above N; "wait": as soon as there is one, or none
 //                                              within 4 s
@@ -44,7 +44,7 @@ class Watch {
   void lease_ending(std::uint32_t slot);                              // its page is still there
   struct Asker {
     bool may_change = false;
-    std::optional<std::uint32_t> sees_only;  // the events of that user's programs
+    std::optional<std::uint32_t> sees_only;  // only events of that user's programs
   };
   // Called by the sessions. False: not a question of this kind.
   [[nodiscard]] bool answer(const Json& request, const Asker& asker, Done done);
@@ -60,7 +60,7 @@ class Watch {
   void look_soon();
   void look();
   void collect(std::uint32_t slot);
-  // By whose programs they are and device, as they are now.
+  // By user and device of the programs, as they are now.
   using Uses = std::map<std::pair<std::uint32_t, std::string>, DeviceUse::Sum>;
   void evaluate(std::uint32_t slot, Uses& uses);
   void serve_waiting();

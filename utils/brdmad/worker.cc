@@ -36,8 +36,8 @@ using asio::local::stream_protocol;
 using boost::system::error_code;
 
 constexpr std::chrono::milliseconds kLook{50};
-constexpr std::size_t kSessionsMax = 3 * io::kSlotCount;  // a lease, RDMA-CM, and a question each
-constexpr std::chrono::milliseconds kAcceptPause{100};    // when no descriptor is left for one more connection
+constexpr std::size_t kSessionsMax = 3 * io::kSlotCount;  // a lease, RDMA-CM, and a query each
+constexpr std::chrono::milliseconds kAcceptPause{100};    // when no descriptor is left for another connection
 
 Seed secret_seed() {
   const auto seed = io::secret_seed();
@@ -148,7 +148,7 @@ void Worker::accept() {
   });
 }
 
-// Who finds no place is not answered: the connection just ends.
+// A connection over the limit gets no answer: it just ends.
 void Worker::admit(stream_protocol::socket socket) {
   const std::uint32_t uid = Session::peer_of(socket).uid;
   const WorkFor work{accounts_, uid};
@@ -163,12 +163,12 @@ void Worker::admit(stream_protocol::socket socket) {
   session->start();
 }
 
-// Numbers of descriptors are given from below: who came last tells how many there are.
+// Descriptors are numbered from below: the newest number shows how many are open.
 bool Worker::few_descriptors_left(int newest) const {
   return static_cast<std::uint64_t>(newest) + quotas_.descriptors_left > file_limit();
 }
 
-// Nothing is behind QP 0: RoCE has no subnet manager. Reading keeps its buffer from filling up.
+// Nothing serves QP 0: RoCE has no subnet manager. Reading keeps its buffer from filling up.
 void Worker::discard_qp0() {
   management_[0].async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
     if (error) return;
@@ -254,7 +254,7 @@ std::shared_ptr<LeaseLink> Worker::link(std::uint32_t slot) {
 }
 
 void Worker::shut_down() {
-  spdlog::info("ends as it was told to");
+  spdlog::info("stopped on request");
   book_.end_all();
   context_.stop();
 }
@@ -265,7 +265,7 @@ void Worker::watch_idleness() {
   idle_.async_wait([this](error_code error) {
     if (error || in_use()) return;
     pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
-    if (::poll(&waiting, 1, 0) > 0) return watch_idleness();  // somebody has just knocked
+    if (::poll(&waiting, 1, 0) > 0) return watch_idleness();  // a connection has just come
     spdlog::info("ends: nobody used it for {} s", options().idle_seconds);
     context_.stop();
   });

@@ -14,7 +14,7 @@ struct WorkerInheritance {
   Inheritance& held;
 };
 
-inline constexpr int kWorkerDone = 0;  // exit code: the daemon has no work left, or was told to end
+inline constexpr int kWorkerDone = 0;  // exit code: the daemon has no work left, or was stopped
 
 // Returns the exit code.
 int run_worker(WorkerInheritance inheritance);

@@ -36,8 +36,8 @@ std::uint32_t interface_of(const SlotRecord& record) {
   return device.starts_with(kPrefix) ? ::if_nametoindex(std::string{device.substr(kPrefix.size())}.c_str()) : 0;
 }
 
-// What can be known to be useless without touching the interface; and the generic hook where it would do harm: it gets
-// batches that a sender on this machine left unsplit, and nothing says how long their packets are.
+// Refuses hopeless cases without touching the interface. Refuses the generic hook where it does harm: it gets batches
+// that a local sender left unsplit, and nothing shows the length of their packets.
 ContextError check_mode(XdpWish& wish) {
   std::array<char, IF_NAMESIZE> name{};
   if (::if_indextoname(wish.ifindex, name.data()) == nullptr) return {ENODEV, "the interface is gone"};
@@ -57,7 +57,7 @@ Result<XdpGrant, ContextError> grant_to(LeaseBook& book, std::uint32_t uid, cons
   if (request.version != io::kXdpVersion) return ContextError{EPROTO, "brdmad is of another version"};
   if (!is_leased(state, request.slot) || state.slots[request.slot].lease_id != request.lease_id ||
       (uid != 0 && state.slots[request.slot].uid != uid))
-    return ContextError{EACCES, "an AF_XDP socket is for who has the lease"};
+    return ContextError{EACCES, "only the owner of the lease gets an AF_XDP socket"};
   XdpWish wish;
   wish.ifindex = interface_of(state.slots[request.slot]);
   wish.slot = request.slot;
@@ -77,7 +77,7 @@ Result<XdpGrant, ContextError> grant_to(LeaseBook& book, std::uint32_t uid, cons
 }
 
 void send_answer(int connection, const io::XdpReply& reply, std::span<const int> descriptors) {
-  // A process that does not take it gets none: what was made goes when our descriptors close.
+  // A process that does not read gets none: closing our descriptors removes everything.
   const ConstBytes bytes{reinterpret_cast<const std::byte*>(&reply), sizeof reply};
   if (io::send_with_descriptors(connection, bytes, descriptors, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof reply))
     spdlog::warn("an answer about AF_XDP was not taken: {}", std::strerror(errno));
@@ -95,7 +95,7 @@ void answer_xdp(int connection, LeaseBook& book, std::uint32_t uid, const io::Xd
     return send_answer(connection, reply, {});
   }
   XdpGrant& grant = granted.value();
-  // Whoever has it can take the program away from the interface, and from other users.
+  // A process with the link can detach the program from the interface, also for other users.
   if (!book.has_one_user()) grant.link.reset();
   reply.mode = grant.mode;
   reply.queue = grant.queue;

@@ -1,4 +1,4 @@
-// brdmad/xdp_answer.h - answers a process that asks for an AF_XDP socket beside its lease (io/xdp/xdp_protocol.h).
+// brdmad/xdp_answer.h - answers a process that requests an AF_XDP socket beside its lease (io/xdp/xdp_protocol.h).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace brdma::daemon {
 
-// Only the user who has the lease gets one, and only for the slot and the interface that it leased.
-// `may_transmit`: it has shown the right to (xdp_right.h), or was given it; else it gets one that receives.
+// Only the lease's user gets one, and only for the slot and the interface of that lease. `may_transmit`: the process
+// has shown the right (xdp_right.h) or was granted it; else the socket only receives.
 void answer_xdp(int connection, LeaseBook& book, std::uint32_t uid, const io::XdpRequest& request, bool may_transmit);
 
 }  // namespace brdma::daemon

@@ -17,7 +17,7 @@
 namespace brdma::daemon {
 namespace {
 
-// Of linux/netdev.h, which Debian 12's headers lack.
+// From linux/netdev.h, which Debian 12's headers lack.
 constexpr std::uint8_t kDeviceGet = 1;        // NETDEV_CMD_DEV_GET
 constexpr int kIfindex = 1, kFeatures = 3;    // NETDEV_A_DEV_IFINDEX, NETDEV_A_DEV_XDP_FEATURES
 constexpr std::uint64_t kZeroCopy = 1u << 3;  // NETDEV_XDP_ACT_XSK_ZEROCOPY

@@ -58,8 +58,8 @@ std::size_t memory_bytes(const XdpWish& wish) {
   return (std::size_t{wish.receive_chunks} + wish.transmit_chunks) * io::kXdpChunkBytes;
 }
 
-// The memory that packets lie in: pages that both processes can map. Sealed, so that a process that makes it shorter
-// can not make the other one stumble.
+// The memory for packets: pages that both processes can map. Sealed, so that one process cannot shrink it and crash the
+// other.
 io::FileDescriptor make_memory(std::size_t bytes) {
   io::FileDescriptor memory{::memfd_create("brdma-umem", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!memory.valid() || ::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0 ||
@@ -68,7 +68,7 @@ io::FileDescriptor make_memory(std::size_t bytes) {
   return memory;
 }
 
-// Registers the memory with the socket. Our mapping may go at once: the kernel has the pages.
+// Registers the memory with the socket. Our mapping may go at once: the kernel holds the pages.
 bool register_memory(int socket_fd, int memory_fd, std::size_t bytes) {
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
   if (base == MAP_FAILED) return false;
@@ -86,7 +86,7 @@ bool register_memory(int socket_fd, int memory_fd, std::size_t bytes) {
 // An unbound socket with memory and rings; errno where it is not valid.
 io::FileDescriptor make_socket(const XdpWish& wish, int memory_fd, std::size_t bytes) {
   io::FileDescriptor fd{::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0)};
-  // The kernel asks for a completion ring even of those that don't transmit, and for a fill ring likewise.
+  // The kernel requires a completion ring even of sockets that do not transmit, and likewise a fill ring.
   if (!fd.valid() || !register_memory(fd.get(), memory_fd, bytes) ||
       !set_xdp(fd.get(), XDP_UMEM_FILL_RING, std::max(wish.receive_chunks, 1u)) ||
       !set_xdp(fd.get(), XDP_UMEM_COMPLETION_RING, std::max(wish.transmit_chunks, 1u)) ||
@@ -113,7 +113,7 @@ XdpHook hook_of(XdpMode mode) { return mode == XdpMode::kGeneric ? XdpHook::kGen
 
 std::string said(const char* what, int error) { return std::string{what} + ": " + std::strerror(error); }
 
-// On the first queue that nobody has.
+// On the first queue without a socket.
 Result<XdpGrant, ContextError> bind_some_queue(const XdpWish& wish, const Interface& interface, XdpMode mode) {
   const std::size_t bytes = memory_bytes(wish);
   XdpGrant grant;
@@ -130,7 +130,7 @@ Result<XdpGrant, ContextError> bind_some_queue(const XdpWish& wish, const Interf
                                  ") has an AF_XDP socket already"};
 }
 
-// All are taken, one by a process that has ended.
+// All queues are taken, one by a process that has ended.
 bool some_queue_is_being_freed(const XdpWish& wish, const Interface& interface, const XdpSteering& steering) {
   if (!wish.leased) return false;
   for (std::uint32_t queue = 0; queue < interface.queues; ++queue) {
@@ -152,7 +152,7 @@ Result<XdpGrant, ContextError> grant_in(const XdpWish& wish, const Interface& in
   }
   const XdpSteering& steering = attached ? *attached : *wish.steering;
   auto bound = bind_some_queue(wish, interface, mode);
-  // Where the program was gone too, whoever had the socket is.
+  // If the program was gone too, the socket's owner is gone.
   if (!bound && bound.reason().error == EBUSY && (attached || some_queue_is_being_freed(wish, interface, steering)))
     return ContextError{EAGAIN, bound.reason().message};
   if (!bound) return bound;
@@ -181,7 +181,7 @@ Result<XdpGrant, ContextError> grant_xdp(const XdpWish& wish) {
     if (granted) return granted;
     reason = granted.reason();
     if (reason.error == EPERM || reason.error == EBUSY || reason.error == EAGAIN)
-      break;  // the other modes would say the same
+      break;  // the other modes would fail in the same way
   }
   return reason;
 }

@@ -35,7 +35,7 @@ std::int32_t in_packet16(std::uint16_t value) { return htons(value); }
 
 using P = BpfProgram;
 
-// Leaves r2 so that UDP lies at kUdp behind it and r7 as the IP packet's length; other packets to `pass`.
+// Sets r2 so that UDP lies at kUdp behind it and r7 to the IP packet's length; other packets jump to `pass`.
 void find_udp(BpfProgram& p, P::Label pass) {
   const P::Label ipv4 = p.new_label(), udp = p.new_label();
   p.move(P::r4, P::r2);
@@ -69,8 +69,8 @@ void find_udp(BpfProgram& p, P::Label pass) {
   p.bind(udp);
 }
 
-// BPF_OBJ_GET_INFO_BY_FD. An older kernel answers E2BIG where a byte behind what it knows is not zero; padding is such
-// a byte, and `{}` need not clear it (clang's does not).
+// BPF_OBJ_GET_INFO_BY_FD. An older kernel returns E2BIG if a byte behind its structure is not zero. Padding is such a
+// byte, and `{}` need not clear it (clang's does not).
 template <class Info>
 void clear(Info& info) {
   std::memset(&info, 0, sizeof info);
@@ -81,7 +81,7 @@ bool read_info(int fd, Info& info) {
   return bpf_obj_get_info_by_fd(fd, &info, &size) == 0;
 }
 
-// Of a program, with the numbers of its maps.
+// Information about a program, with the numbers of its maps.
 struct ProgramInfo {
   bpf_prog_info info;
   std::array<std::uint32_t, 4> maps{};
@@ -104,7 +104,7 @@ io::FileDescriptor map_named(const ProgramInfo& program, std::string_view name) 
   return {};
 }
 
-// Zeroes where there is none.
+// Zeroes if there is none.
 bpf_link_info link_info(int link) {
   bpf_link_info info;
   clear(info);
@@ -112,8 +112,8 @@ bpf_link_info link_info(int link) {
   return info;
 }
 
-// What that link holds to the interface (0: to any); without a link where that is not ours, or in another namespace:
-// links know the interface's number, but not whose namespace's; the interface knows its program.
+// The program that the link attaches to the interface (0: to any). No link if it is not ours, or is in another
+// namespace: links have the interface's number but not its namespace; the interface has its program's number.
 XdpSteering held_by(std::uint32_t link_id, std::uint32_t ifindex) {
   io::FileDescriptor link{bpf_link_get_fd_by_id(link_id)};
   const bpf_link_info info = link_info(link.get());
@@ -146,7 +146,7 @@ ContextError attach_error(int error, XdpHook hook) {
 
 constexpr std::int16_t kKey = -4;  // on the stack
 
-// The word that an array has at `index` into `to`; where it has none, to `none`. Spoils r0 to r5.
+// Loads the word of an array at `index` into `to`; if there is none, the value `none`. Clobbers r0 to r5.
 void look_up(BpfProgram& p, int map, P::Register index, P::Register to, P::Label none) {
   p.store_word(P::r10, kKey, index);
   p.load_map(P::r1, map);
@@ -157,7 +157,7 @@ void look_up(BpfProgram& p, int map, P::Register index, P::Register to, P::Label
   p.load(P::Size::kWord, to, P::r0, 0);
 }
 
-// r7: the slot; from then on the lessee's, where it has one.
+// r7: the slot; from then on the lessee's, if it has one.
 void find_lessee(BpfProgram& p, int lessees_map, P::Label pass) {
   const P::Label own = p.new_label();
   p.jump_if_below(P::r7, kExtraSlotsFirst, own);
@@ -200,7 +200,7 @@ std::vector<bpf_insn> steering_program(int slots_map, int lessees_map, int socke
   p.jump_if_not(P::r5, P::r7, pass);
   p.load_map(P::r1, sockets_map);
   p.move(P::r2, P::r8);
-  p.set(P::r3, XDP_PASS);  // where the map has no socket
+  p.set(P::r3, XDP_PASS);  // if the map has no socket
   p.call(BPF_FUNC_redirect_map);
   p.exit();
   p.bind(pass);
@@ -261,7 +261,7 @@ std::uint32_t XdpSteering::slot_of(std::uint32_t queue) const {
 }
 
 Status XdpSteering::steer(std::uint32_t queue, std::uint32_t slot, int socket_fd) const {
-  // In this order: a packet in between finds no socket and goes on to the kernel.
+  // In this order: a packet in between finds no socket and goes to the kernel.
   if (bpf_map_update_elem(slots.get(), &queue, &slot, BPF_ANY) != 0) return Status{errno};
   if (bpf_map_update_elem(sockets.get(), &queue, &socket_fd, BPF_ANY) != 0) return Status{errno};
   return Status::success();

@@ -1,5 +1,5 @@
-// controller-session/endpoint.h - where a controller listens:  10.0.0.1:4799   [fd77::1]:4799   unix:/run/controller
-// (a path), unix:@name (abstract: within one network namespace). Names of hosts are not looked up.
+// controller-session/endpoint.h - the address of a controller:  10.0.0.1:4799   [fd77::1]:4799   unix:/run/controller
+// (a path), unix:@name (abstract: within one network namespace). Host names are not resolved.
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>

@@ -60,7 +60,7 @@ Keys read_keys(const std::string& path) {
 
 Keys key_of(const Keys& keys, const std::string& name) {
   if (name.empty()) {
-    if (keys.size() != 1) throw std::runtime_error("one key was expected, or a name that says which is meant");
+    if (keys.size() != 1) throw std::runtime_error("expected one key, or the name of one");
     return keys;
   }
   auto key = keys.find(name);

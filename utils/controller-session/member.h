@@ -1,5 +1,5 @@
-// controller-session/member.h - a switch's or host's side: keeps a session with the controller, connecting again, at
-// first soon, whenever it ends. Who is without a controller goes on with what it has.
+// controller-session/member.h - a switch's or host's side: keeps a session with the controller and reconnects, at first
+// soon, whenever it ends. A member without a controller continues with its present state.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,16 +17,16 @@ namespace brdma::session {
 class Member {
  public:
   struct Handlers {
-    std::function<Message()> greeting;  // what to begin each session with
+    std::function<Message()> greeting;  // the first message of each session
     std::function<void(const Message&)> received;
     std::function<void(bool connected, const std::string& reason)> changed;  // welcomed, or the session ended
   };
-  // The name that `keys`' only key has (or "*"): see key_file.h. Throws std::invalid_argument, std::runtime_error.
+  // The name of `keys`' only key (or "*"): see key_file.h. Throws std::invalid_argument, std::runtime_error.
   Member(asio::io_context& context, const std::string& controller, const Keys& keys, Handlers handlers);
   ~Member();
 
   void start() { connect(); }
-  void send(const Message& message);      // without a session: gone
+  void send(const Message& message);      // without a session: lost
   void renew(const std::string& reason);  // ends the session; the next begins with another greeting
   [[nodiscard]] bool connected() const { return welcomed_; }
 
@@ -44,7 +44,7 @@ class Member {
   std::chrono::milliseconds wait_;
   std::unique_ptr<Protocol::socket> connecting_;
   std::shared_ptr<SecureStream> stream_;
-  std::shared_ptr<bool> living_ = std::make_shared<bool>(true);  // false: handlers that still come find nobody
+  std::shared_ptr<bool> living_ = std::make_shared<bool>(true);  // false: late handlers do nothing
   bool welcomed_ = false;
 };
 

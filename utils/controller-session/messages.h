@@ -1,6 +1,6 @@
-// controller-session/messages.h - what switches and hosts and their controller say to each other
-// (docs/wan.md#sessions): values, and their text form, a JSON object with a "type". A message that is not as it should
-// be is refused whole; what a newer version added beside is ignored.
+// controller-session/messages.h - messages between switches, hosts and their controller (docs/wan.md#sessions): values,
+// and their text form, a JSON object with a "type". A malformed message is refused as a whole; members that a newer
+// version added are ignored.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ inline constexpr std::size_t kMessageMax = std::size_t{1} << 20;
 inline constexpr std::size_t kNameMax = 64;  // letters, digits, '.', '_', '-', ':'
 inline constexpr std::size_t kPortsMax = 1024, kRoutesMax = 4096, kFlowsMax = 64, kHopsMax = 64;
 
-// By a member, first of all.
+// From a member, the first message.
 struct SwitchGreeting {
   unsigned version = kVersion;
   ctl::SwitchHello hello;
@@ -31,11 +31,11 @@ struct HostGreeting {
   unsigned version = kVersion;
   ctl::HostHello hello;
 };
-// By the controller, first of all.
+// From the controller, the first message.
 struct Welcome {
   unsigned version = kVersion;
 };
-// By a switch.
+// From a switch.
 struct RoutesInstalled {
   std::uint64_t epoch = 0;
   bool installed = false;
@@ -47,12 +47,12 @@ struct ActiveFeedback {
   ctl::PortReport port;
   std::vector<ctl::FlowEnds> flows;
 };
-// By a host.
+// From a host.
 struct PassiveFeedback {
   ctl::FlowEnds flow;
   std::vector<ctl::HopReport> hops;
 };
-// By the controller.
+// From the controller.
 struct Routes {
   std::uint64_t epoch = 0;
   std::vector<ctl::PortRoute> routes;
@@ -61,7 +61,7 @@ struct ControlPacket {
   IpAddress destination;
   std::uint32_t congested_links = 0;
 };
-// By both, so that silence means something.
+// From both, so that silence is a sign of failure.
 struct Alive {};
 
 using Message = std::variant<Alive, SwitchGreeting, HostGreeting, Welcome, RoutesInstalled, LinkReports, ActiveFeedback,

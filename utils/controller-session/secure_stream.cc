@@ -13,7 +13,7 @@ namespace {
 
 using ErrorCode = boost::system::error_code;
 
-// TLS_AES_128_GCM_SHA256: the suite that a key without one of its own belongs to (RFC 8446, 4.2.11).
+// TLS_AES_128_GCM_SHA256: the default suite of a key (RFC 8446, 4.2.11).
 constexpr std::array<unsigned char, 2> kSuite{0x13, 0x01};
 
 int index_of_context() {
@@ -42,8 +42,8 @@ SSL_SESSION* session_with(SSL* ssl, const Key& key) {
   return session;
 }
 
-// The controller's side: no session for a name that it does not know. The handshake then goes on without a key and
-// fails for want of a certificate.
+// The controller's side: no session for an unknown name. The handshake then continues without a key and fails for lack
+// of a certificate.
 int find_session(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESSION** session) {
   *session = nullptr;
   const std::string_view name{reinterpret_cast<const char*>(identity), size};
@@ -62,7 +62,7 @@ int use_session(SSL* ssl, const EVP_MD* digest, const unsigned char** identity, 
   SSL_SESSION* own = session_with(ssl, key);
   if (own == nullptr) return 0;
   if (digest != nullptr && SSL_CIPHER_get_handshake_digest(SSL_SESSION_get0_cipher(own)) != digest) {
-    SSL_SESSION_free(own);  // a retry for another suite: none of ours
+    SSL_SESSION_free(own);  // a retry for another suite: not one of ours
     return 1;
   }
   *session = own;
@@ -76,7 +76,7 @@ int use_session(SSL* ssl, const EVP_MD* digest, const unsigned char** identity, 
 
 SecureContext::SecureContext(Keys keys) : tls_(asio::ssl::context::tls_server), keys_(std::move(keys)), member_(false) {
   prepare();
-  // A session made of a key counts as one resumed, which a server takes only in a context with a name.
+  // A session made of a key counts as resumed; a server accepts that only in a context with a name.
   constexpr std::array<unsigned char, 5> kContextName{'b', 'r', 'd', 'm', 'a'};
   SSL_CTX_set_session_id_context(tls_.native_handle(), kContextName.data(), kContextName.size());
   SSL_CTX_set_psk_find_session_callback(tls_.native_handle(), find_session);
@@ -91,7 +91,7 @@ SecureContext::SecureContext(std::string name, const Key& key)
 void SecureContext::prepare() {
   SSL_CTX* tls = tls_.native_handle();
   SSL_CTX_set_ex_data(tls, index_of_context(), this);
-  // No certificate is ever good, no session is resumed: each begins with the key.
+  // No certificate is valid, no session is resumed: each begins with the key.
   tls_.set_verify_mode(asio::ssl::verify_peer);
   SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(tls, SSL_OP_NO_TICKET);

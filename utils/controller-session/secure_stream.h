@@ -1,7 +1,7 @@
 // controller-session/secure_stream.h - one connection between a member and a controller: TLS 1.3 with a pre-shared key
-// and an ephemeral exchange, so that both sides prove that they know the key and a key found later opens no old
-// session; then messages, each behind its length (4 bytes, big-endian). Both sides say something once a second; one
-// that hears nothing for five ends the connection, before the handshake is done too. All in one thread, on Boost.Asio.
+// and an ephemeral exchange. So both sides prove that they know the key, and a key found later opens no old session.
+// Then messages, each behind its length (4 bytes, big-endian). Both sides send a message once a second. A side that
+// receives nothing for five ends the connection, also before the handshake is done. All in one thread, on Boost.Asio.
 #pragma once
 
 #include <array>
@@ -24,9 +24,9 @@ namespace brdma::session {
 namespace asio = boost::asio;
 
 inline constexpr std::chrono::milliseconds kAliveInterval{1000}, kSilenceMax{5000};
-inline constexpr std::size_t kUnsentMax = std::size_t{4} << 20;  // bytes: who reads no more is left
+inline constexpr std::size_t kUnsentMax = std::size_t{4} << 20;  // bytes: a peer that reads no more is dropped
 
-// Keys and what TLS needs of them. Streams keep a reference.
+// Keys and their TLS state. Streams keep a reference.
 class SecureContext {
  public:
   // A controller's: any of these.
@@ -57,9 +57,9 @@ class SecureStream : public std::enable_shared_from_this<SecureStream> {
   SecureStream(Protocol::socket socket, SecureContext& context);
 
   void start(Handlers handlers);
-  void send(const Message& message);  // before it is open, or after it was closed: gone
+  void send(const Message& message);  // before it is open, or after it was closed: lost
   void close(const std::string& reason);
-  void abandon();  // closes; the handlers' owner goes away and is not told
+  void abandon();  // closes without notification: the handlers' owner is going away
 
  private:
   void handshake();

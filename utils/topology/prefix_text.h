@@ -1,4 +1,4 @@
-// topology/prefix_text.h - prefixes as people write them: "10.77.2.0/24", "fd77:0:0:2::/64", "10.77.2.3".
+// topology/prefix_text.h - prefixes in their usual notation: "10.77.2.0/24", "fd77:0:0:2::/64", "10.77.2.3".
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace brdma::topology {
 
-// An address alone is its whole length. Nothing also where bits behind the length are set: a mistake, most likely.
+// A single address has its full length. Also none if bits behind the length are set: most likely a mistake.
 [[nodiscard]] std::optional<fabric::Prefix> parse_prefix(const std::string& text);
 [[nodiscard]] std::string print_prefix(const fabric::Prefix& prefix);
 

@@ -1,6 +1,6 @@
 #include "topology/topology_file.h"
 
-#define TOML_EXCEPTIONS 0  // like everybody here: programs link both
+#define TOML_EXCEPTIONS 0  // as everywhere here: programs link both
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -82,14 +82,14 @@ class Parser {
     fail(line_of(node), std::string{key.str()} + ": expected a text");
   }
 
-  // Of NETWORK; checked alone.
+  // An option of NETWORK; checked alone.
   fabric::OptionValue option(const toml::key& key, const toml::node& node) const {
     fabric::OptionValue option{std::string{key.str()}, text_of(key, node)};
     fabric::NetworkConfig scratch;
     if (const auto error = fabric::set_option(scratch, option.name, option.value)) fail(line_of(node), *error);
     return option;
   }
-  // All in all: a link's options over those of the whole.
+  // Checked together: a link's options over the network's.
   void check(const toml::table& table, const std::vector<fabric::OptionValue>& options) const {
     fabric::NetworkConfig config;
     for (const auto& each : topology_.network) (void)fabric::set_option(config, each.name, each.value);

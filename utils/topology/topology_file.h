@@ -1,5 +1,5 @@
 // topology/topology_file.h - a topology as a TOML text (docs/lab.md#several-switches):
-//   [network]                          options of NETWORK; those of links hold where a link says nothing
+//   [network]                          options of NETWORK; those of links apply unless a link sets its own
 //   mtu = 4096
 //   [[switch]]
 //   name = "s1"
@@ -10,12 +10,12 @@
 //   between = ["s1", "s2"]
 //   delay = "10ms"
 //   cost = 2                           default 1
-//   [[route]]                          in place of what the costs say
+//   [[route]]                          replaces the routes by cost
 //   switch = "s1"
 //   prefix = "10.77.2.0/24"
 //   via = ["s2", "s2.2"]
 //   [routing]
-//   shortest = false                   default true: from the beginning by the ways of least cost
+//   shortest = false                   default true: routes by least cost from the start
 #pragma once
 
 #include <stdexcept>
@@ -27,7 +27,7 @@ namespace brdma::topology {
 
 inline constexpr std::size_t kTextMax = 64 * 1024;
 
-// A sentence that says where and what.
+// A sentence that names the place and the error.
 struct TopologyError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -1,6 +1,6 @@
-// fabric/controller/change_damper.h - how soon a prefix's routes may change again when nothing is broken: not within
-// `dwell` of the last change, and twice as long after each change that followed soon upon another, `dwell_max` at most.
-// After as long again without a change the wait is halved. Repairs are not held back, but count.
+// fabric/controller/change_damper.h - damping of route changes while nothing is broken. A prefix's routes change no
+// sooner than `dwell` after the last change; each change soon after another doubles the wait, up to `dwell_max`. After
+// as long again without a change the wait is halved. Repairs are not delayed, but count.
 #pragma once
 
 #include <algorithm>

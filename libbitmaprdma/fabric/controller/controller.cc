@@ -39,7 +39,7 @@ bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
   for (const Prefix& prefix : hello.prefixes) all &= map_.add_prefix(prefix, hello.id);
   counters_.hellos_refused += all ? 0 : 1;
   grow();
-  if (switches_[*index].connected) leave(*index);  // a session that has not been found dead yet
+  if (switches_[*index].connected) leave(*index);  // a session not yet detected as dead
   SwitchState& state = switches_[*index];
   state.connected = true;
   state.installed.clear();
@@ -55,7 +55,7 @@ bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
   return true;
 }
 
-// What a switch has before the switch at the other end has come waits for that.
+// Routes to a switch that has no session yet wait for it.
 void Controller::take_routes(SwitchIndex index, const std::vector<PortRoute>& routes) {
   SwitchState& state = switches_[index];
   state.unresolved.clear();
@@ -69,7 +69,7 @@ void Controller::take_routes(SwitchIndex index, const std::vector<PortRoute>& ro
   }
 }
 
-// Ports that lead to no switch are left out.
+// Ports that lead to no switch are skipped.
 NextLinks Controller::links_of(SwitchIndex from, const std::vector<std::string>& ports) const {
   NextLinks links;
   for (const std::string& port : ports) {
@@ -117,7 +117,7 @@ void Controller::handle_switch_gone(const std::string& id, Instant now) {
   handle_timeout(now);
 }
 
-// It goes on with what it has; of what was on its way nobody knows whether it came.
+// It keeps its routes; whether those in flight arrived is unknown.
 void Controller::leave(SwitchIndex index) {
   SwitchState& state = switches_[index];
   state.connected = false;
@@ -196,7 +196,7 @@ void Controller::handle_active(const std::string& switch_id, const PortReport& p
   if (const auto link = map_.find_link(*index, port_report.port)) {
     tell_senders(*link, flows, now);
   } else if (port_report.report.up) {
-    for (const FlowEnds& flow : flows) lower(flow, now);  // the way to a host: there is no other
+    for (const FlowEnds& flow : flows) lower(flow, now);  // the link to a host: there is no other path
   }
 }
 
@@ -232,7 +232,7 @@ void Controller::lower(const FlowEnds& flow, Instant now) {
   orders_.push_back(LowerDestination{host->second, flow.destination, congested_links()});
 }
 
-// spec 3: flow control 1, the part of the controller
+// spec 3: flow control 1, the controller's part
 void Controller::handle_passive(const std::string& host_id, const FlowEnds& flow, const std::vector<HopReport>& hops,
                                 Instant now) {
   if (!hosts_.contains(host_id)) {
@@ -249,7 +249,7 @@ void Controller::handle_passive(const std::string& host_id, const FlowEnds& flow
       continue;
     }
     PortReport said{port->second, hop.report};
-    // A hop does not say how much it forwards: as the switch said last.
+    // A hop does not report its load: use the switch's last report.
     if (const auto link = map_.find_link(index->second, port->second)) said.report.load = health_[*link].last().load;
     report(index->second, said, now);
   }
@@ -273,7 +273,7 @@ void Controller::handle_acknowledgement(const std::string& switch_id, std::uint6
   ++(installed ? counters_.installs_done : counters_.installs_refused);
   for (const PrefixIndex prefix : install->second.prefixes) {
     PrefixState& state = prefixes_[prefix];
-    BRDMA_CHECK(state.change);  // a change ends only when nobody is waited for
+    BRDMA_CHECK(state.change);  // a change ends only when no acknowledgement is awaited
     state.change->waiting.erase(*index);
     if (installed) {
       switches_[*index].installed[prefix] = state.change->goal[*index];

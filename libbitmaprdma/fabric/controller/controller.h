@@ -1,24 +1,21 @@
-// fabric/controller/controller.h - a controller of a wide-area network without its sockets (spec 3: flow control): who
-// is there, what the links do, by which way packets go, who is told to send less.
+// fabric/controller/controller.h - a controller of a wide-area network without its sockets (spec 3: flow control):
+// members, state of links, routes, and requests to senders to lower their rate.
 //
-//   - Feedback says how links are. Congested ones are counted. Up to `congested_links_max` of them, routes move away
-//   from
-//     them; above, senders are told to lower what they send there. Passive feedback, which a sender hands on because
-//     *it* counted few, always may move the routes of its destination. A sender is told too when there is no better
-//     way.
-//   - Routes of a prefix are those of route_choice.h. They change when a switch has no way (a repair, at once), or when
-//     congested links are avoided, or the way becomes cheaper by `improvement_permille` (damped: change_damper.h, and
-//     one prefix in `pace`, so that the next reports show what it did).
-//   - A change is installed from the destination outwards: a switch gets its new routes when all that packets will
-//     pass behind it have theirs. Packets of switches not changed yet go their old way until they meet a changed one,
-//     from which on all have changed: no loop at any time, if there was none before. A switch without session keeps
-//     what it has, is taken into account as it is, and is asked when it returns.
-//   - A new controller begins with what switches say is installed, and changes nothing until all configured switches
-//   have
-//     come, or `settle` is over.
+// - Feedback reports the state of links. Congested ones are counted. Up to `congested_links_max`, routes move away from
+// them; above, senders are asked to lower their rate. Passive feedback, which a sender passes on because *it* counted
+// few, may always move the routes of its destination. A sender is also asked when there is no better path.
+// - Routes of a prefix are those of route_choice.h. They change when a switch has no path (a repair, at once). They
+// also change to avoid congested links, or when the path gets cheaper by `improvement_permille` (damped:
+// change_damper.h, and one prefix in `pace`, so that the next reports show the effect).
+// - A change is installed from the destination outwards: a switch gets its new routes after all switches behind it have
+// theirs. Packets of unchanged switches follow the old path until they meet a changed switch; from there on all have
+// changed. So there is no loop at any time, if there was none before. A switch without session keeps its routes; they
+// are part of the calculation, and are queried when it returns.
+// - A new controller begins with the routes that switches report as installed. It changes nothing until all configured
+// switches have come, or `settle` is over.
 //
 // Calls: handle_* with a time that never goes back, then poll() until it is empty, then a timer at next_timeout().
-// What a member says that does not fit is ignored and counted (Counters).
+// Inconsistent messages of members are ignored and counted (Counters).
 #pragma once
 
 #include <cstdint>
@@ -43,8 +40,8 @@ struct Settings {
   LinkLimits links;
   DampingLimits damping;
   std::uint32_t congested_links_max = 2;     // the threshold of spec 3
-  std::uint32_t improvement_permille = 250;  // by which a way must be cheaper to be worth a change
-  std::uint32_t equal_permille = 50;         // by which ways may differ and still share the flows
+  std::uint32_t improvement_permille = 250;  // by which a path must be cheaper to justify a change
+  std::uint32_t equal_permille = 50;         // by which equal-cost paths may differ
   Duration pace = 250_ms;                    // between improvements of different prefixes
   Duration settle = 2_s;                     // after the start
   Duration acknowledgement_max = 3_s;        // a switch that takes longer is cut off
@@ -55,10 +52,10 @@ struct PortRoute {
   Prefix prefix;
   std::vector<std::string> ports;
 };
-struct PortPeer {  // what a switch knows of a port's other end
+struct PortPeer {  // a switch's report of a port's other end
   std::string port, peer_switch, peer_port;
   LinkFacts facts;
-  std::uint32_t number = 0;  // by which passive feedback names the port
+  std::uint32_t number = 0;  // names the port in passive feedback
 };
 struct SwitchHello {
   std::string id;
@@ -66,7 +63,7 @@ struct SwitchHello {
   std::vector<PortPeer> links;
   std::vector<Prefix> prefixes;  // behind it
   std::vector<PortRoute> routes;
-  std::uint32_t number = 0;  // by which passive feedback names the switch
+  std::uint32_t number = 0;  // names the switch in passive feedback
 };
 struct HostHello {
   std::string id;
@@ -84,7 +81,7 @@ struct HopReport {  // of passive feedback: docs/wire.md#link-state
   LinkReport report;
 };
 
-// What is to be done.
+// Actions for the driver.
 struct InstallRoutes {
   std::string switch_id;
   std::uint64_t epoch = 0;
@@ -123,7 +120,7 @@ using Order = std::variant<InstallRoutes, LowerDestination, CutOff>;
   X(installs_unanswered) /* the switch was cut off, or left */                   \
   X(acknowledgements_stale)                                                      \
   X(control_packets)                                                             \
-  X(control_packets_limited) /* the host has just been told */                   \
+  X(control_packets_limited) /* sent to the host just before */                  \
   X(senders_unknown)         /* no host with that address is here */
 
 struct Counters {
@@ -136,7 +133,7 @@ class Controller {
  public:
   static constexpr std::size_t kHostsMax = 4096, kAddressesMax = 64;
 
-  // `configured`: what is known before anybody has said hello.
+  // `configured`: the network as known before any hello.
   Controller(NetworkMap configured, const Settings& settings, Instant now);
 
   // False: refused; nothing has changed.
@@ -145,7 +142,7 @@ class Controller {
   void handle_switch_gone(const std::string& id, Instant now);
   void handle_host_gone(const std::string& id, Instant now);
   void handle_links(const std::string& switch_id, const std::vector<PortReport>& reports, Instant now);
-  // A port that is beyond the limits of its switch, and flows that pass it.
+  // A port beyond its switch's limits, and flows that pass it.
   void handle_active(const std::string& switch_id, const PortReport& report, const std::vector<FlowEnds>& flows,
                      Instant now);
   void handle_passive(const std::string& host_id, const FlowEnds& flow, const std::vector<HopReport>& hops,
@@ -155,11 +152,11 @@ class Controller {
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   [[nodiscard]] std::optional<Order> poll();
 
-  // To be shown.
+  // For display.
   struct SwitchState {
     bool connected = false;
     std::map<PrefixIndex, NextLinks> installed;
-    std::vector<PortRoute> unresolved;  // reported, to prefixes that nobody has said he has
+    std::vector<PortRoute> unresolved;  // reported, to prefixes that no switch has announced
   };
   [[nodiscard]] const NetworkMap& map() const { return map_; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
@@ -176,15 +173,15 @@ class Controller {
  private:
   struct Change {
     std::vector<NextLinks> goal;      // of each switch
-    std::set<SwitchIndex> to_update;  // not told yet
-    std::set<SwitchIndex> waiting;    // told, not acknowledged
-    bool abandoned = false;           // ends when nobody is waited for
+    std::set<SwitchIndex> to_update;  // not sent yet
+    std::set<SwitchIndex> waiting;    // sent, not acknowledged
+    bool abandoned = false;           // ends when no acknowledgement is awaited
   };
   struct PrefixState {
     ChangeDamper damper;
     std::optional<Change> change;
-    bool asked = false;   // by passive feedback: may change whatever the number of congested links
-    bool better = false;  // there is a better way, which waits for its time
+    bool asked = false;   // by passive feedback: may change with any number of congested links
+    bool better = false;  // a better path exists and waits for its time
   };
   struct Install {
     SwitchIndex to = 0;
@@ -230,7 +227,7 @@ class Controller {
   std::uint64_t epoch_ = 0;
   Instant recovery_end_;
   bool recovering_ = true;
-  bool dirty_ = true;  // routes may follow that have not been looked for
+  bool dirty_ = true;  // routes must be computed again
   std::optional<Instant> look_at_, paced_until_;
   std::vector<std::optional<Cost>> costs_, idle_costs_;  // as of the last decide(): with load and without
   Counters counters_;

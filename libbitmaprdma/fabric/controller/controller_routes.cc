@@ -1,4 +1,4 @@
-// Which routes change, and in which order they are installed.
+// Choice of route changes, and the order of their installation.
 #include <algorithm>
 
 #include "base/check.h"
@@ -11,7 +11,7 @@ const NextLinks kNone;
 
 }  // namespace
 
-// Switches with a session are ours to choose for.
+// We choose for switches with a session only.
 Routes Controller::desired_routes(PrefixIndex prefix) const {
   std::vector<const NextLinks*> fixed(switches_.size(), nullptr);
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
@@ -22,12 +22,12 @@ Routes Controller::desired_routes(PrefixIndex prefix) const {
   return choose_routes({map_, costs_, map_.attachments(prefix), fixed, settings_.equal_permille});
 }
 
-// What it costs to send by `ways`, whatever the load; no distance where they lead nowhere.
+// Cost of sending by `ways`, without load; no distance where they do not reach the destination.
 Routes Controller::cost_of(PrefixIndex prefix, const std::vector<const NextLinks*>& ways) const {
   return choose_routes({map_, idle_costs_, map_.attachments(prefix), ways, settings_.equal_permille});
 }
 
-// `gain`: how much better, to choose among several.
+// `gain`: improvement, to choose among several.
 Controller::Verdict Controller::judge(PrefixIndex prefix, const Routes& desired, std::uint32_t& gain) const {
   std::vector<const NextLinks*> installed(switches_.size(), &kNone), wanted(switches_.size());
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
@@ -46,7 +46,7 @@ Controller::Verdict Controller::judge(PrefixIndex prefix, const Routes& desired,
     const bool avoids = then.congested < now.congested;
     const bool cheaper =
         then.congested == now.congested && then.ns < now.ns - now.ns / 1000 * settings_.improvement_permille;
-    // More ways of the same cost: flows spread.
+    // More paths of the same cost: flows spread.
     const bool wider = then == now && desired.next[i].size() > current.next[i].size();
     if (avoids || cheaper || wider) verdict = Verdict::kImprove;
     if (avoids) gain += now.congested - then.congested;
@@ -115,17 +115,17 @@ void Controller::begin_change(PrefixIndex prefix, Routes routes, Instant now) {
   Change change;
   change.goal = std::move(routes.next);
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
-    if (!switches_[i].connected || change.goal[i].empty()) continue;  // no way: what it has can't do harm
+    if (!switches_[i].connected || change.goal[i].empty()) continue;  // no route: the installed one does no harm
     const auto installed = switches_[i].installed.find(prefix);
     if (installed == switches_[i].installed.end() || installed->second != change.goal[i]) change.to_update.insert(i);
   }
   state.damper.changed(settings_.damping, now);
-  BRDMA_CHECK(!change.to_update.empty());  // else what is installed would have been as good
+  BRDMA_CHECK(!change.to_update.empty());  // else the installed routes would have been as good
   state.change = std::move(change);
 }
 
-// From the destination outwards: of each switch, whether packets from there on meet only routes of the goal. One that
-// had the right routes before is not enough: what it sends to may not have them yet.
+// From the destination outwards: for each switch, whether packets from there on meet only the goal's routes. A switch
+// whose routes were right before is not enough: its next hops may not have theirs yet.
 std::vector<bool> Controller::complete(PrefixIndex prefix, const Change& change) const {
   std::vector<bool> done(switches_.size());
   for (SwitchIndex i = 0; i < done.size(); ++i) done[i] = map_.attached(prefix, i);
@@ -140,7 +140,7 @@ std::vector<bool> Controller::complete(PrefixIndex prefix, const Change& change)
   return done;
 }
 
-// Do all of these links end at one of `places`?
+// True if all of these links end at one of `places`.
 bool Controller::leads_to(const NextLinks& links, const std::vector<bool>& places) const {
   return std::ranges::all_of(links, [&](LinkIndex link) { return places[map_.links()[link].to]; });
 }
@@ -184,7 +184,7 @@ void Controller::abandon(PrefixIndex prefix) {
   settle_change(prefix);
 }
 
-// Ends the change if all is done.
+// Ends the change if it is complete.
 void Controller::settle_change(PrefixIndex prefix) {
   auto& change = prefixes_[prefix].change;
   if (!change || !change->waiting.empty() || !change->to_update.empty()) return;

@@ -7,15 +7,15 @@ namespace brdma::fabric::controller {
 namespace {
 
 constexpr std::uint32_t kDownsMax = 16;
-constexpr std::int64_t kDelayMin = 10'000;  // ns: a hop costs something where the wire costs nothing
-// A load beyond the first is a step more, until it falls beneath the second. The cost in halves of the delay.
+constexpr std::int64_t kDelayMin = 10'000;  // ns: minimum cost of a hop without delay
+// Load rises a step above the first limit, and falls below the second. The cost in halves of the delay.
 struct LoadStep {
   std::uint32_t above = 0, below = 0;
 };
 constexpr std::array<LoadStep, 3> kSteps{{{600, 500}, {800, 700}, {950, 850}}};
 constexpr std::array<std::int64_t, 4> kHalves{2, 3, 4, 6};
 
-// In thousandths of `whole`, without overflow for any number that a peer may send.
+// In thousandths of `whole`, without overflow for any input of a peer.
 std::uint32_t share(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return 0;
   return static_cast<std::uint32_t>(
@@ -42,7 +42,7 @@ void LinkHealth::judge_up(bool up, const LinkLimits& limits, Instant now) {
   if (!up) {
     const bool was_up = usable_ || up_since_;
     if (was_up) {
-      // Soon: before it had been up for twice as long as it had to wait.
+      // Soon: before it had been up for twice its wait.
       if (downed_ && now - *downed_ > up_after(limits) * 2 && usable_) downs_ = 0;
       downs_ = std::min(downs_ + 1, kDownsMax);
       downed_ = now;

@@ -1,7 +1,7 @@
-// fabric/controller/network_map.h - what a controller knows of the network's shape: switches, links from port to port,
-// and which switch a prefix is behind. From configuration and from what switches say of themselves; it only grows. What
-// a link does at the moment is in link_health.h, by which way packets go in controller.h. (A fabric::Topology is what a
-// lab is built from, hosts and options with it; utils/topology is its text.)
+// fabric/controller/network_map.h - the controller's map of the network: switches, links from port to port, and the
+// switch behind each prefix. From configuration and from switches' reports; it only grows. State of links:
+// link_health.h; routes: controller.h. (A fabric::Topology is the plan of a lab, with hosts and options; utils/topology
+// is its text.)
 #pragma once
 
 #include <cstddef>
@@ -40,13 +40,13 @@ struct LinkFacts {
 
 class NetworkMap {
  public:
-  // What finds no place beyond these is refused.
+  // Entries beyond these limits are refused.
   static constexpr std::size_t kSwitchesMax = 256, kLinksMax = 4096, kPrefixesMax = 1024;
   static constexpr std::size_t kAttachmentsMax = 16;  // switches that one prefix is behind
 
-  // The index of the one there is, or of a new one. Nothing: no place, or no name.
+  // The index of the existing one, or of a new one. Nothing: no room, or no name.
   std::optional<SwitchIndex> add_switch(std::string_view id);
-  // Both directions. False: no place, or a port leads elsewhere already. Known ones get new facts.
+  // Both directions. False: no room, or a port leads elsewhere already. Known links get the new facts.
   bool add_link(const LinkEnd& a, const LinkEnd& b, const LinkFacts& facts);
   bool add_prefix(const Prefix& prefix, std::string_view switch_id);
 

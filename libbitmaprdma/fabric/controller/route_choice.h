@@ -1,12 +1,11 @@
-// fabric/controller/route_choice.h - the routes towards one prefix: from each switch, the links by which it is cheapest
-// to get there. Pure.
+// fabric/controller/route_choice.h - routes towards one prefix: the cheapest links from each switch. Pure.
 //
-// Dijkstra from the destinations backwards. A switch sends by every link whose way costs at most `equal_permille` more
-// than its best, and whose other end is nearer to the destination: so whatever each flow's hash takes, it gets nearer
-// with every hop, and there is no loop.
+// Dijkstra from the destinations backwards. A switch uses every link whose path costs at most `equal_permille` more
+// than its best, and whose other end is nearer to the destination. So each flow gets nearer with every hop, whatever
+// its hash chooses, and there is no loop.
 //
-// A switch that nobody can reach at the moment goes on sending as it was told last. It is taken as it is: a way over it
-// counts as the longest of the links that it may take, and where one of these leads to no destination, it is no way.
+// An unreachable switch keeps its last routes, which are taken as fixed. A path over it counts as the longest of its
+// links, and is no path if one of these leads to no destination.
 #pragma once
 
 #include <optional>
@@ -24,13 +23,13 @@ struct RouteQuestion {
   const NetworkMap& map;
   std::span<const std::optional<Cost>> cost;  // of each link; nothing: not usable
   std::span<const SwitchIndex> destinations;
-  std::span<const NextLinks* const> fixed;  // of each switch: what it sends by, whatever we want; null: ours to choose
+  std::span<const NextLinks* const> fixed;  // of each switch: its fixed links; null: we choose
   std::uint32_t equal_permille = 50;
 };
 
 struct Routes {
-  std::vector<std::optional<Cost>> distance;  // of each switch; nothing: no way
-  std::vector<NextLinks> next;                // empty at the destinations, and where there is no way
+  std::vector<std::optional<Cost>> distance;  // of each switch; nothing: no path
+  std::vector<NextLinks> next;                // empty at the destinations, and where there is no path
 };
 
 [[nodiscard]] Routes choose_routes(const RouteQuestion& question);

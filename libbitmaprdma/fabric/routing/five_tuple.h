@@ -1,6 +1,6 @@
-// fabric/routing/five_tuple.h - a flow as routers see it: addresses, ports, protocol; and its hash, which chooses among
-// equal-cost paths. All packets of a flow take one path, flows spread; a switch's seed makes it choose otherwise than
-// the one before it.
+// fabric/routing/five_tuple.h - a router's flow: addresses, ports, protocol; and its hash, which chooses among
+// equal-cost paths. All packets of a flow take one path, flows spread; each switch's seed makes its choices
+// independent.
 #pragma once
 
 #include <cstdint>

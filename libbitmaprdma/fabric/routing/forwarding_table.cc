@@ -9,7 +9,7 @@ namespace brdma::fabric {
 
 namespace {
 
-// As two numbers, first byte highest: by bytes, masks and comparisons would be most of what a look-up costs.
+// As two numbers, first byte highest: byte operations, masks and comparisons would dominate a look-up.
 struct Number {
   std::uint64_t high = 0, low = 0;
   friend auto operator<=>(const Number&, const Number&) = default;

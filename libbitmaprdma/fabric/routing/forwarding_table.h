@@ -1,8 +1,8 @@
-// fabric/routing/forwarding_table.h - by which port a router sends on: the longest prefix that covers the destination,
-// IPv4 and IPv6; of several ports of equal cost the flow's hash chooses one.
+// fabric/routing/forwarding_table.h - a router's choice of port: the longest prefix that covers the destination, IPv4
+// and IPv6; of several ports of equal cost the flow's hash chooses one.
 //
-// Routes are sorted by length, longest first, then by address; a look-up is a binary search in each length that occurs:
-// some dozens of steps in a table of thousands. Changes cost a shift of the table; they are the control plane's.
+// Routes are sorted by length, longest first, then by address. A look-up is a binary search in each present length:
+// some dozens of steps in a table of thousands. A change shifts the table; only the control plane makes them.
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@
 
 namespace brdma::fabric {
 
-// IPv4 lies in ::ffff/96: 10.77.0.0/16 has length 112. Bits behind the prefix are 0.
+// IPv4 is in ::ffff/96: 10.77.0.0/16 has length 112. Bits after the prefix are 0.
 struct Prefix {
   IpAddress address;
   std::uint8_t length = 0;                                                        // 0..128
-  [[nodiscard]] static Prefix of(const IpAddress& address, std::uint8_t length);  // cuts the bits behind
+  [[nodiscard]] static Prefix of(const IpAddress& address, std::uint8_t length);  // clears the bits after it
   [[nodiscard]] static Prefix v4(const IpAddress& address, std::uint8_t length);  // 0..32
   [[nodiscard]] bool covers(const IpAddress& other) const;
   friend bool operator==(const Prefix&, const Prefix&) = default;
@@ -34,7 +34,7 @@ class ForwardingTable {
 
   explicit ForwardingTable(std::uint64_t seed = 0) : seed_(seed) {}
 
-  // In place of the route that was there. False: the table is full, or `ports` are none or too many; nothing changed.
+  // Replaces the present route. False: the table is full, or `ports` are none or too many; nothing changed.
   [[nodiscard]] bool set(const Prefix& prefix, std::span<const std::uint32_t> ports);
   bool remove(const Prefix& prefix);  // false: there was none
   [[nodiscard]] std::size_t size() const { return routes_.size(); }
@@ -51,7 +51,7 @@ class ForwardingTable {
   [[nodiscard]] const Route* find(const Prefix& prefix) const;             // that very prefix; null: none
 
  private:
-  [[nodiscard]] std::size_t place_of(const Prefix& prefix) const;  // where it is, or would be
+  [[nodiscard]] std::size_t place_of(const Prefix& prefix) const;  // its index, or its insertion point
   void index_lengths();
 
   struct Length {

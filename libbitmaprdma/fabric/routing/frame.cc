@@ -166,14 +166,13 @@ void corrupt_frame(MutableBytes frame, const FrameInfo& info, bool checksum_comp
   frame[at] ^= std::byte{1} << static_cast<unsigned>(random & 7);
   if (!info.is_udp || !checksum_complete) return;
   std::byte* const checksum = &frame[info.udp_offset + kUdpChecksumOffset];
-  if (load_be16(checksum) == 0) return;  // none was given
-  // The one's complement sum changes by what the flipped bit weighs in its 16-bit word (RFC 1624): down if it is set
-  // now.
+  if (load_be16(checksum) == 0) return;  // without a checksum
+  // The one's complement sum changes by the flipped bit's weight in its 16-bit word (RFC 1624): down if it is set now.
   const bool set_now = (frame[at] & (std::byte{1} << static_cast<unsigned>(random & 7))) != std::byte{0};
   const unsigned shift = static_cast<unsigned>(random & 7) + ((at - info.udp_offset) % 2 == 0 ? 8u : 0u);
   const std::uint32_t weight = 1u << shift;
   std::uint16_t sum = fold(std::uint32_t{load_be16(checksum)} + (set_now ? 0xFFFFu - weight : weight));
-  if (sum == 0) sum = 0xFFFF;  // 0 would say that there is none
+  if (sum == 0) sum = 0xFFFF;  // 0 would mean none
   store_be16(checksum, sum);
 }
 

@@ -7,7 +7,7 @@ constexpr std::size_t kTtl = 8, kChecksum = 10, kHopLimit = 7;
 
 bool is_v6(ConstBytes ip) { return (load_u8(ip.data()) >> 4) == 6; }
 
-// A 16-bit word of an IPv4 header, with the checksum (RFC 1624, equation 3).
+// Changes a 16-bit word of an IPv4 header, and the checksum (RFC 1624, equation 3).
 void change_word(MutableBytes ip, std::size_t at, std::uint16_t after) {
   const std::uint16_t before = load_be16(&ip[at]);
   std::uint32_t sum = static_cast<std::uint16_t>(~load_be16(&ip[kChecksum]));

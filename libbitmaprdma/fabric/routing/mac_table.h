@@ -1,6 +1,6 @@
-// fabric/routing/mac_table.h - which port a MAC address was last seen behind. A fixed table with linear probing:
-// addresses that find no place in it are flooded, which is slow but right. Nothing ages: a lab is short-lived, and an
-// address that moves is learned anew with its next frame.
+// fabric/routing/mac_table.h - the port of each MAC address, by its last frame. A fixed table with linear probing:
+// frames to addresses without a place in it are flooded, which is slow but right. Nothing ages: a lab is short-lived,
+// and the next frame updates a moved address.
 #pragma once
 
 #include <array>

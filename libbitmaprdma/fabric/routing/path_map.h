@@ -1,7 +1,7 @@
-// fabric/routing/path_map.h - which of several paths a flow takes, as routers with equal-cost paths choose by addresses
-// and ports: one UDP source port, one path. In place of a hash the order counts in which the ports of a source are seen
-// first: so the n ports of a queue pair take n different paths, which a hash would give them by chance only.
-// A fixed table with linear probing; flows that find no place in it go by their port number. Nothing ages.
+// fabric/routing/path_map.h - the path of a flow among several: one UDP source port, one path, as routers choose
+// equal-cost paths by addresses and ports. The order of a source's ports replaces a hash: the n ports of a queue pair
+// take n different paths, as a hash would do only by chance.
+// A fixed table with linear probing; flows without a place in it use their port number. Nothing ages.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@ namespace brdma::fabric {
 
 class PathMap {
  public:
-  // `source`: 48 bits, not 0 (a MAC address, a host's number). Port 0 is no flow's.
+  // `source`: 48 bits, not 0 (a MAC address, a host's number). No flow has port 0.
   std::uint32_t find(std::uint64_t source, std::uint16_t port) {
     Entry* const flow = entry(source << 16 | port);
     if (flow == nullptr) return port;
     if (flow->is_new) {
-      Entry* const seen = entry(source << 16);  // how many of its flows are known
+      Entry* const seen = entry(source << 16);  // number of its known flows
       flow->is_new = false;
       flow->value = seen == nullptr ? port : seen->value++;
       if (seen != nullptr) seen->is_new = false;

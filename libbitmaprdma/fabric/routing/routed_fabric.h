@@ -1,19 +1,19 @@
-// fabric/routing/routed_fabric.h - several routers, the links between them and to hosts: each packet pays a hop at
-// every router and leaves by the port of the longest prefix, each flow by one of equal-cost ports. Sans-I/O like
-// fabric/link.h, and packets are values of the owner's type here too.
+// fabric/routing/routed_fabric.h - several routers, the links between them and to hosts. Each router decrements a
+// packet's hop limit and forwards it to the port of the longest prefix; each flow takes one of several equal-cost
+// ports. Sans-I/O like fabric/link.h; packets are values of the owner's type here too.
 //
 //   host -> link -> router -> link -> router -> ... -> link -> host
 //
-// A link has two directions, each with faults, queue, rate and delay of its own. A link that is down takes nothing, and
-// what was on it when it was cut is lost: both are counted. Routes stay as they are: whoever moves traffic off a dead
-// link (a controller, `brdma lab route`) replaces them, at any time, without touching packets that are under way.
-// The driver calls handle_packet for what hosts send, handle_timeout, poll for each host until it answers nothing, then
-// waits until next_timeout.
-// The owner is that of fabric/link.h, and beside this:
-//   void at(std::optional<std::uint32_t> router)     what follows concerns a link that leaves this router; none: a host
+// A link has two directions, each with its own faults, queue, rate and delay. A link that is down accepts nothing, and
+// a cut loses the packets on it: both are counted. Routes stay: a controller or `brdma lab route` replaces them to move
+// traffic off a dead link, at any time, without touching packets in flight.
+// The driver calls handle_packet for packets of hosts, handle_timeout, poll for each host until it returns nothing,
+// then waits until next_timeout.
+// The owner is that of fabric/link.h, with these in addition:
+//   void at(std::optional<std::uint32_t> router)     the next calls are about a link from this router; none: a host
 //   std::optional<Routable> look(const Packet&)      nothing: not IP, it ends here
 //   void spend_hop(Packet&)
-//   bool judged(const Packet&)                       whether links' faults befall it
+//   bool judged(const Packet&)                       whether links' faults apply to it
 //   void routed(Packet&, const Routable&, router, port, now)   optional: it is about to leave by this port
 #pragma once
 
@@ -35,16 +35,16 @@
 
 namespace brdma::fabric {
 
-// What a router needs to know of a packet.
+// The part of a packet that a router needs.
 struct Routable {
   FiveTuple flow;
   std::uint8_t hops_left = 0;
-  std::uint32_t bytes = 0;  // of rates and queues
+  std::uint32_t bytes = 0;  // for rates and queues
 };
 
-// What a cut did to a direction, beside its LinkCounters: these packets were not offered to the link, or were on it.
+// Effects of a cut on a direction, beside its LinkCounters: these packets were not offered to the link, or were on it.
 struct CutCounters {
-  std::uint64_t refused = 0;         // came while it was down
+  std::uint64_t refused = 0;         // arrived while it was down
   std::uint64_t lost_in_flight = 0;  // waited or were on the wire when it was cut
 };
 
@@ -61,7 +61,7 @@ class RoutedFabric {
     End from, to;
     Link<Packet> link;
     CutCounters cut;
-    bool transparent = false;  // nothing befalls packets on it
+    bool transparent = false;  // no faults, queue or delay
   };
 
   explicit RoutedFabric(std::uint64_t seed) : seed_(seed) {}
@@ -78,7 +78,7 @@ class RoutedFabric {
     hosts_.push_back({});
     return static_cast<std::uint32_t>(hosts_.size() - 1);
   }
-  // Answers the link's number; at each router the next port. A host has one link. `name` chooses the random streams.
+  // Returns the link's number; at each router the next port. A host has one link. `name` selects the random streams.
   std::uint32_t join(End a, End b, const LinkConfig& a_to_b, const LinkConfig& b_to_a, const std::string& name) {
     BRDMA_CHECK(!a.is_host || !b.is_host);
     add_way(a, b, a_to_b, name + ".ab");
@@ -143,7 +143,7 @@ class RoutedFabric {
     route(router, std::move(packet), now, owner);
   }
 
-  // Before a look at queues: what has left by then is not in them.
+  // Call before reading queues: removes packets that have left by then.
   void advance(Instant now) {
     for (auto& way : ways_) way->link.advance(now);
   }
@@ -152,7 +152,7 @@ class RoutedFabric {
     ways_[routers_[router]->ports[port]]->link.advance(now);
   }
 
-  // Moves on what is due between routers. Call before a round of polls.
+  // Moves due packets between routers. Call before a round of polls.
   template <class Owner>
   void handle_timeout(Instant now, Owner& owner) {
     for (bool moved = true; moved;) {
@@ -163,7 +163,7 @@ class RoutedFabric {
         owner.at(router_of(way));
         while (auto packet = way.link.poll(now, owner)) {
           moved = true;
-          // With the time at which it was due: the driver's lateness is not added up.
+          // With its due time: the driver's lateness does not accumulate.
           route(way.to.number, std::move(*packet), way.link.polled_due(), owner);
           owner.at(router_of(way));
         }
@@ -193,7 +193,7 @@ class RoutedFabric {
     explicit Node(std::uint64_t seed) : router(seed) {}
     Router router;
     SharedBuffer buffer;
-    std::vector<std::uint32_t> ports;  // numbers of ways
+    std::vector<std::uint32_t> ports;  // indices into ways_
   };
   struct HostWays {
     std::uint32_t up = 0, down = 0;
@@ -247,7 +247,7 @@ class RoutedFabric {
     const auto port = node.router.route(routable->flow, routable->hops_left);
     if (!port) return owner.discard(std::move(packet));
     owner.spend_hop(packet);
-    if (node.buffer.on()) {  // memory of what has left is free
+    if (node.buffer.on()) {  // memory of departed packets is free
       for (const std::uint32_t each : node.ports) ways_[each]->link.advance(now);
     }
     if constexpr (requires { owner.routed(packet, *routable, number, *port, now); }) {
@@ -261,7 +261,7 @@ class RoutedFabric {
   std::vector<HostWays> hosts_;
   std::vector<std::unique_ptr<Way>> ways_;  // two a link
   std::vector<bool> up_;                    // links
-  std::vector<std::uint32_t> inner_;        // ways that end at a router
+  std::vector<std::uint32_t> inner_;        // those that end at a router
 };
 
 }  // namespace brdma::fabric

@@ -1,5 +1,5 @@
-// fabric/routing/router.h - what a router does with a packet before it waits for a port: one hop less, and the port by
-// the longest prefix and the flow's hash. The packet's bytes are the caller's (fabric/routing/ip_header.h).
+// fabric/routing/router.h - a router's work before queueing: decrements the hop limit, and chooses the port by the
+// longest prefix and the flow's hash. The caller handles the packet's bytes (fabric/routing/ip_header.h).
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ class Router {
   struct Counters {
     std::uint64_t received = 0, forwarded = 0;
     std::uint64_t no_route = 0;    // dropped: no prefix covers the destination
-    std::uint64_t hops_spent = 0;  // dropped: its TTL was 1 or 0 when it came
+    std::uint64_t hops_spent = 0;  // dropped: its TTL was 1 or 0 on arrival
     std::uint64_t not_ip = 0;      // dropped: ARP and the like are not for routers
   };
 
   explicit Router(std::uint64_t seed = 0) : table_(seed) {}
 
   [[nodiscard]] ForwardingTable& table() { return table_; }
-  // By which port; nothing: it ends here. `hops_left`: as it came.
+  // The port; nothing: it ends here. `hops_left`: as received.
   [[nodiscard]] std::optional<std::uint32_t> route(const FiveTuple& flow, std::uint8_t hops_left) {
     ++counters_.received;
     if (hops_left <= 1) {
@@ -34,7 +34,7 @@ class Router {
     ++(port ? counters_.forwarded : counters_.no_route);
     return port;
   }
-  // A packet that has no flow to be routed by ends here.
+  // A packet without a flow for routing ends here.
   void count_not_ip() {
     ++counters_.received;
     ++counters_.not_ip;

@@ -17,13 +17,13 @@ namespace {
 using wire::OpcodeShape;
 using wire::RcOp;
 
-constexpr std::uint16_t kNoticePort = 0xC0DE;  // that control packets leave from; nobody answers there
+constexpr std::uint16_t kNoticePort = 0xC0DE;  // source port of control packets; nobody answers there
 constexpr std::size_t kIpv4Size = wire::kIpv4Size, kIpv6Size = wire::kIpv6Size;
 static_assert(DropReport::kQuoteMax >= wire::kQuoteMax);
 static_assert(DropNotice::kSizeMax >= wire::kIcmpHeaderSize + wire::kQuoteMax);
 static_assert(DropNotice::kSizeMax >= wire::kBthSize + wire::kEdnSize + wire::kIcrcSize);
 
-// Its sender keeps what is needed to send it again, or can say the same anew.
+// Its sender can send the packet, or its current equivalent, again.
 bool is_repaired(std::uint8_t opcode) {
   if (wire::is_acknowledgement(opcode)) return true;
   const OpcodeShape& shape = wire::opcode_shape(opcode);
@@ -31,7 +31,7 @@ bool is_repaired(std::uint8_t opcode) {
   return shape.parts != 0 && (transport == wire::kTransportRc || transport == wire::kTransportBitmap);
 }
 
-// PSNs of requests, of answers and of acknowledgements count apart, though all of them go to one queue pair.
+// PSNs of requests, of responses and of acknowledgements are separate sequences, though all go to one queue pair.
 std::uint32_t numbers_of(std::uint8_t opcode) {
   if (wire::is_acknowledgement(opcode)) return 2;
   return wire::is_answer(static_cast<RcOp>(opcode & 0x1F)) ? 1 : 0;
@@ -65,7 +65,7 @@ void DropNotifier::dropped(const RoceView& packet, Duration drain, Instant now) 
   if (!bth) return;
   std::array<std::byte, DropReport::kQuoteMax> made;
   ConstBytes beginning = packet.from_ip;
-  if (beginning.empty()) {  // those headers that it would have had
+  if (beginning.empty()) {  // the headers that it would have had
     const std::size_t headers =
         write_roce_headers(packet.source, packet.destination, packet.source_port, packet.payload.size(), made.data());
     const std::size_t rest = std::min(made.size() - headers, packet.payload.size());

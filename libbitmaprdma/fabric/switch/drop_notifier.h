@@ -1,15 +1,15 @@
-// fabric/switch/drop_notifier.h - explicit drop notification of one switch (spec 5): hears of every packet that a queue
-// has dropped or taken, merges drops (fabric/switch/drop_table.h), and makes the notifications to send to their
+// fabric/switch/drop_notifier.h - explicit drop notification (EDN) of one switch (spec 5): is called for every packet
+// that a queue has dropped or accepted, merges drops (fabric/switch/drop_table.h), and makes notifications to their
 // sources.
 //
-// Told of are packets that their sender sends again: RC requests and responses, standard and in bitmap mode; and
-// acknowledgements and feedback, which it says anew. Not: other control packets, UC, UD, what is not RoCE (TCP: the
-// table counts its bytes, and the simulator uses that; an ordinary TCP host ignores source quench since RFC 6633, so
-// the lab does not send any).
+// Notified: packets that their sender retransmits, that is RC requests and responses, standard and in bitmap mode; and
+// acknowledgements and feedback, which it makes again. Not notified: other control packets, UC, UD, and packets that
+// are not RoCE. (TCP: the table counts its bytes, and the simulator uses that. An ordinary TCP host ignores source
+// quench since RFC 6633, so the lab sends none.)
 //   kRoce  control packet; only where the dropped packet names its sender: bitmap mode, control packets. IPv4 and IPv6
 //   kIcmp  source quench; IPv4. IPv6, which has none: as kRoce
-// A token bucket bounds what a switch sends, beyond it drops are counted (limited) and left to the receiver's feedback.
-// Sans-I/O. No allocation after construction.
+// A token bucket bounds a switch's notifications; drops beyond it are counted (limited) and left to the receiver's
+// feedback. Sans-I/O. No allocation after construction.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ namespace brdma::fabric {
 
 enum class EdnForm : std::uint8_t { kOff, kIcmp, kRoce };
 
-// A RoCE datagram as a switch sees it.
+// A RoCE datagram in a switch's view.
 struct RoceView {
   IpAddress source, destination;
   std::uint16_t source_port = 0;
@@ -57,18 +57,18 @@ class DropNotifier {
     std::uint64_t sent = 0;
     std::uint64_t sent_bytes = 0;  // IP header and all
     std::uint64_t limited = 0;     // not sent: too many
-    std::uint64_t untold = 0;      // reports that have no form: a standard packet names no sender
+    std::uint64_t untold = 0;      // reports without a form: a standard packet names no sender
   };
 
   explicit DropNotifier(const Config& config);
 
   [[nodiscard]] bool on() const { return config_.form != EdnForm::kOff; }
-  // `drain`: what the queue that has no room takes to empty; 0: it was not full (a faulty link).
+  // `drain`: time that the full queue takes to empty; 0: it was not full (a faulty link).
   void dropped(const RoceView& packet, Duration drain, Instant now);
   void enqueued(const RoceView& packet, Instant now);
   void handle_timeout(Instant now);  // flows that fell silent
   [[nodiscard]] std::optional<Instant> next_timeout() const { return table_.next_timeout(); }
-  // What to send, in order.
+  // Notifications to send, in order.
   [[nodiscard]] std::optional<DropNotice> poll();
 
   [[nodiscard]] const DropTable& table() const { return table_; }
@@ -83,7 +83,7 @@ class DropNotifier {
   Config config_;
   DropTable table_;
   Ring<DropNotice> notices_;
-  Instant allowed_from_;  // token bucket: when the next may leave, were there no burst
+  Instant allowed_from_;  // token bucket: time of the next one, without a burst
   Counters counters_;
 };
 

@@ -36,13 +36,13 @@ DropTable::DropTable(const Config& config)
 
 DropReports DropTable::dropped(const DropFlow& flow, const DroppedPacket& packet, Duration drain, Instant now) {
   DropReports out;
-  const auto tell = [&out](const DropReport& report) { out.reports[out.count++] = report; };
+  const auto add = [&out](const DropReport& report) { out.reports[out.count++] = report; };
   ++counters_.dropped;
   std::uint32_t place = find(flow);
   const bool is_new = place == kNone;
   if (is_new && free_ == kNone) {
     const Entry& given_up = entries_[oldest_];
-    if (given_up.tail != given_up.end) tell(tail_report(given_up));
+    if (given_up.tail != given_up.end) add(tail_report(given_up));
     remove(oldest_);
     ++counters_.displaced;
   }
@@ -58,10 +58,10 @@ DropReports DropTable::dropped(const DropFlow& flow, const DroppedPacket& packet
     ++counters_.merged;
     return out;
   }
-  if (!is_new && entry.tail != entry.end) tell(tail_report(entry));
+  if (!is_new && entry.tail != entry.end) add(tail_report(entry));
   begin_with(entry, packet);
   entry.drain = drain;
-  tell(first_report(entry, packet));
+  add(first_report(entry, packet));
   return out;
 }
 

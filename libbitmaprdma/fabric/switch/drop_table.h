@@ -1,17 +1,17 @@
-// fabric/switch/drop_table.h - the merge table of explicit drop notification (spec 5): what a switch has dropped and
-// which of it is still to be told. One entry a flow, made by its first drop, gone with the first packet of the flow
-// that finds room again. Decides only; fabric/drop_notice.h makes packets of it.
+// fabric/switch/drop_table.h - the merge table of explicit drop notification (spec 5): dropped packets, and those among
+// them not yet reported. One entry a flow, made by its first drop, removed by the first packet of the flow that finds
+// room again. Decides only; fabric/switch/drop_notifier.h makes packets of it.
 //
-//   dropped    not in the table                told: first
-//   dropped    the first again, alone          told: first (its retransmission was dropped)
-//   dropped    the first again, others behind  told: tail, then first
+//   dropped    not in the table                report: first
+//   dropped    the first again, alone          report: first (its retransmission was dropped)
+//   dropped    the first again, others behind  report: tail, then first
 //   dropped    the next after the last         nothing yet
-//   dropped    any other                       told: tail if there is one, then first; the entry begins anew with it
-//   enqueued   in the table                    told: tail if there is one; the entry is gone
-//   nothing for `silence`                      the same: a flow that has fallen silent must not wait for its timeout
+//   dropped    any other                       report: tail if there is one, then first; the entry restarts with it
+//   enqueued   in the table                    report: tail if there is one; the entry is removed
+//   nothing for `silence`                      the same: a silent flow must not wait for its timeout
 //
-// The fifth and the last line are ours: the source leaves them open. A full table gives up the flow that has had no
-// drop for the longest time, after telling its tail: nothing is lost by it but merging.
+// The fifth and the last line are ours: the source leaves them open. A full table evicts the flow with the oldest last
+// drop, after reporting its tail: only merging is lost.
 // RoCE counts packets (PSN, 24 bits), TCP bytes (32 bits). No allocation after construction; each call takes constant
 // time, handle_timeout that for each flow that is due.
 #pragma once
@@ -28,8 +28,8 @@
 
 namespace brdma::fabric {
 
-// A connection as a switch sees it: the five-tuple, and for RoCE the queue pair that packets go to; the notifier keeps
-// its requests, answers and acknowledgements apart (high byte), whose numbers count separately.
+// A connection in a switch's view: the five-tuple, and for RoCE the destination queue pair. The notifier separates its
+// requests, responses and acknowledgements (high byte), which have separate number sequences.
 struct DropFlow {
   IpAddress source, destination;
   std::uint16_t source_port = 0, destination_port = 0;
@@ -44,22 +44,22 @@ struct DroppedPacket {
   ConstBytes beginning{};    // from the IP header on: quoted in notifications
 };
 
-// To be told to the flow's source.
+// A report to the flow's source.
 struct DropReport {
   enum class Kind : std::uint8_t { kFirst, kTail };
   static constexpr std::size_t kQuoteMax = 92;  // IPv6, UDP, BTH, BXTH
   Kind kind = Kind::kFirst;
   DropFlow flow;
-  std::uint32_t number = 0;  // the first that was dropped ...
-  std::uint32_t length = 1;  // ... and how many from there on
+  std::uint32_t number = 0;  // the first dropped one ...
+  std::uint32_t length = 1;  // ... and the length of the run
   Duration drain;            // of the queue, when the last of them was dropped
   std::uint8_t quote_size = 0;
   std::array<std::byte, kQuoteMax> quote_bytes{};
-  // The beginning of the first packet that this report speaks of.
+  // The beginning of the first packet of this report.
   [[nodiscard]] ConstBytes quote() const { return ConstBytes{quote_bytes}.first(quote_size); }
 };
 
-// In the order in which to tell them.
+// In sending order.
 struct DropReports {
   static constexpr std::size_t kMost = 3;
   std::array<DropReport, kMost> reports;
@@ -76,11 +76,11 @@ class DropTable {
   };
   struct Counters {
     std::uint64_t dropped = 0;  // packets
-    std::uint64_t merged = 0;   // of these: told with others, in a tail
+    std::uint64_t merged = 0;   // of these: reported with others, in a tail
     std::uint64_t first = 0;    // reports of each kind
     std::uint64_t tails = 0;
-    std::uint64_t silent = 0;     // of the tails: told because the flow had fallen silent
-    std::uint64_t displaced = 0;  // flows given up because the table was full
+    std::uint64_t silent = 0;     // of the tails: reported because the flow fell silent
+    std::uint64_t displaced = 0;  // flows evicted because the table was full
     std::uint64_t flows_most = 0;
   };
 
@@ -90,7 +90,7 @@ class DropTable {
   [[nodiscard]] DropReports dropped(const DropFlow& flow, const DroppedPacket& packet, Duration drain, Instant now);
   // A packet of `flow` has found room.
   [[nodiscard]] std::optional<DropReport> enqueued(const DropFlow& flow);
-  // A flow that has fallen silent; nothing: none is any more. Ask until then.
+  // A flow that has fallen silent; nothing: no more. Call until then.
   [[nodiscard]] std::optional<DropReport> poll_silent(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 
@@ -102,8 +102,8 @@ class DropTable {
   struct Entry {
     DropFlow flow;
     std::uint32_t start = 0;
-    std::uint32_t tail = 0;  // first number behind the first packet ...
-    std::uint32_t end = 0;   // ... and behind all: equal where there is no tail
+    std::uint32_t tail = 0;  // first number after the first packet ...
+    std::uint32_t end = 0;   // ... and after all: equal where there is no tail
     Duration drain;
     Instant last_drop;
     std::uint32_t chain = kNone;                 // next entry of the same bucket

@@ -1,7 +1,7 @@
-// fabric/switch/ecn_marks.h - with which ECN field a packet leaves a queue (RFC 3168), and how often which.
-//   it came marked, or the queue marks it, and the flow's translator takes the mark over    not ECT: told once only
-//   the queue marks it                                                                      CE, if its sender knows ECN
-//   else                                                                                    as it came
+// fabric/switch/ecn_marks.h - a packet's ECN field when it leaves a queue (RFC 3168), with counters.
+//   marked on arrival or by the queue, and the flow's translator takes over    not ECT: reported only once
+//   marked by the queue                                                        CE, if its sender supports ECN
+//   else                                                                       unchanged
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace brdma::fabric {
 
 struct EcnMarks {
   std::uint64_t set = 0;         // CE set here
-  std::uint64_t not_able = 0;    // would have been marked, but its sender knows nothing of ECN
+  std::uint64_t not_able = 0;    // would have been marked, but its sender does not support ECN
   std::uint64_t taken_over = 0;  // by the translator
 
-  // `ecn`: as the packet came; `marked`: by the queue.
+  // `ecn`: on arrival; `marked`: by the queue.
   [[nodiscard]] std::uint8_t leave_with(std::uint8_t ecn, bool marked, bool translated) {
     if (translated) {
       ++taken_over;

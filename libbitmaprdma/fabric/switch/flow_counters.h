@@ -1,6 +1,6 @@
-// fabric/switch/flow_counters.h - packets, bytes, drops and marks of each flow that passes a switch. A fixed table: a
-// flow that finds no place takes that of the one that was not seen for the longest time among its neighbours, whose
-// counts go to `others`: so the sums are right whatever comes. No allocation after construction.
+// fabric/switch/flow_counters.h - packets, bytes, drops and marks of each flow through a switch. A fixed table: a new
+// flow without a place evicts the least recently seen among its neighbours, whose counts go to `others`; so the sums
+// are always right. No allocation after construction.
 #pragma once
 
 #include <cstddef>
@@ -41,12 +41,12 @@ class FlowCounters {
   };
   explicit FlowCounters(std::size_t flows_max);  // rounded up to a power of two
 
-  // To add to. Good until the next call.
+  // For adding. Valid until the next call.
   [[nodiscard]] FlowCount& of(const FiveTuple& flow, Instant now);
-  // The flows that carried most bytes, those first.
+  // The flows with the most bytes, largest first.
   [[nodiscard]] std::vector<Entry> most(std::size_t count) const;
   [[nodiscard]] std::size_t flows() const { return count_; }
-  [[nodiscard]] const FlowCount& others() const { return others_; }  // of flows that had to make place
+  [[nodiscard]] const FlowCount& others() const { return others_; }  // of evicted flows
 
  private:
   static constexpr std::size_t kProbesMax = 8;

@@ -13,10 +13,10 @@
 namespace brdma::fabric {
 namespace {
 
-constexpr std::uint16_t kNoticePort = 0xC0DE;       // that control packets leave from; nobody answers there
+constexpr std::uint16_t kNoticePort = 0xC0DE;       // source port of control packets; nobody answers there
 constexpr std::uint32_t kFlowLookEvery = 32;        // packets of a port
 constexpr std::int64_t kFlowRecent = 200'000'000;   // ns
-constexpr std::uint64_t kWindowBytes = 128 * 1024;  // a speed is measured over so much at least: some dozen packets
+constexpr std::uint64_t kWindowBytes = 128 * 1024;  // least bytes for a measurement of speed: some dozen packets
 constexpr std::size_t kInquirySize = wire::kBthSize + wire::kLinkStateInquirySize + wire::kIcrcSize;
 constexpr std::size_t kBody = wire::kBthSize;
 static_assert(DropNotice::kSizeMax >= wire::kBthSize + wire::kLinkStateFeedbackSize + wire::kIcrcSize);
@@ -25,7 +25,7 @@ bool is_inquiry(ConstBytes payload) {
   return load_u8(payload.data()) == static_cast<std::uint8_t>(wire::Control::kLinkStateInquiry);
 }
 
-// part / whole reaches `permille`; of an unbounded whole nothing is ever much.
+// True if part / whole reaches `permille`; never for an unbounded whole.
 bool reaches(std::uint64_t part, std::uint64_t whole, std::uint32_t permille) {
   return whole != 0 && static_cast<unsigned __int128>(part) * 1000 >= static_cast<unsigned __int128>(whole) * permille;
 }
@@ -108,7 +108,7 @@ bool LinkStateAgent::answer(const FiveTuple& flow, MutableBytes payload, std::ui
   store_le32(&notice.bytes[size], wire::packet_icrc(path, notice.view()));
   feedback_.push_back(notice);
 
-  // On to the next hop. By the difference: an inquiry that was damaged before stays so.
+  // On to the next hop. By the difference: an ICRC that was wrong before stays wrong.
   constexpr std::size_t kHopAt = kBody + 4;
   const std::byte before = payload[kHopAt];
   wire::forward_link_state_inquiry(&payload[kBody]);
@@ -167,8 +167,8 @@ void LinkStateAgent::sample(std::uint32_t number, const PortFacts& facts, Instan
   report_if_due(number, now);
 }
 
-// What a port did is what it can do only if it always had something to send. Samples alone do not say so: they may meet
-// the bursts of a port that rests in between, time and again.
+// A port's measured load is its capacity only if it always had something to send. Samples alone do not show that: they
+// may hit the bursts of a port that idles in between, again and again.
 void LinkStateAgent::measure(Port& port, const PortFacts& facts, Instant now) {
   const std::uint64_t left = facts.taken_bytes - std::min<std::uint64_t>(facts.queue, facts.taken_bytes);
   port.always_waited = port.always_waited && facts.queue != 0 && facts.idle_times == port.window_idle;
@@ -179,7 +179,7 @@ void LinkStateAgent::measure(Port& port, const PortFacts& facts, Instant now) {
   }
   PortState& state = port.state;
   if (port.window_from && now - *port.window_from < window) {
-    // A port that has another rate, or nothing to send, does not keep what was measured.
+    // A port with another rate, or with nothing to send, discards its measurement.
     state.speed = port.always_waited ? std::min(state.speed, facts.can_do) : facts.can_do;
     return;
   }
@@ -191,7 +191,7 @@ void LinkStateAgent::measure(Port& port, const PortFacts& facts, Instant now) {
   port.always_waited = facts.queue != 0;
 }
 
-// Until now the queue was as it was last seen.
+// Until now the queue had its last sampled length.
 void LinkStateAgent::average(PortState& state, std::uint32_t queue, Instant now) const {
   const std::int64_t whole = config_.queue_time.ns(), part = (now - state.at).ns();
   if (part >= whole) {
@@ -200,7 +200,8 @@ void LinkStateAgent::average(PortState& state, std::uint32_t queue, Instant now)
   }
   const std::int64_t away = std::int64_t{state.queue} - std::int64_t{state.queue_mean};
   std::int64_t step = away * part / whole;
-  if (step == 0 && part != 0) step = away > 0 ? 1 : away < 0 ? -1 : 0;  // to the end, not to within some bytes of it
+  // reach the end exactly, not only within some bytes
+  if (step == 0 && part != 0) step = away > 0 ? 1 : away < 0 ? -1 : 0;
   state.queue_mean = static_cast<std::uint32_t>(std::int64_t{state.queue_mean} + step);
 }
 
@@ -244,7 +245,7 @@ void LinkStateAgent::report_if_due(std::uint32_t number, Instant now) {
   reports_.push_back(report);
 }
 
-// A port that is down, or too slow for good, is looked at again when it may be reported again.
+// A port that is down, or too slow for good, is sampled again when it may be reported again.
 void LinkStateAgent::sampled(Instant now) {
   next_sample_.reset();
   for (const Port& port : ports_) {

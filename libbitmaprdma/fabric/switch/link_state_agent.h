@@ -1,17 +1,17 @@
-// fabric/switch/link_state_agent.h - link-state feedback of one switch (spec 3): answers inquiries that pass (passive
-// feedback), and says when a port is congested (active feedback). Sans-I/O; no allocation after construction.
+// fabric/switch/link_state_agent.h - link-state feedback of one switch (spec 3): answers passing inquiries (passive
+// feedback), and reports congested ports (active feedback). Sans-I/O; no allocation after construction.
 //
-// Passive. An inquiry (wire/link_state.h) that is about to leave by a port gets one feedback, as long as itself, and
-// goes on with the next hop index. None, and then it goes on as it is, where
-//   - its hop limit is reached,
-//   - no RoCE data of its flow (five-tuple) has come by here within `flow_age_max`: who forges a source has to send its
-//     flow's data too, along this way, and gets no more sent there than he sends himself,
-//   - its source was answered less than `source_interval` ago, or all sources together used up `answers_per_second`.
-// Active. A port's state is sampled while packets pass: it is over its limits when its queue (over `queue_time`) fills
-// to queue_high or what it can do falls to speed_low of its rate, or it is down; no longer when both are well within
-// again (queue_low, speed_high). Each change is reported, and a port that stays over again every `report_repeat`;
-// reports of a port are at least `report_interval` apart, and what has passed by then is not reported. The owner calls
-// routed() for each packet, answer() for those that routed() says are inquiries, sample() for each port at
+// Passive. An inquiry (wire/link_state.h) that is about to leave by a port gets one feedback, as long as itself, and is
+// forwarded with the next hop index. No feedback is sent, and the inquiry is forwarded unchanged, where
+// - its hop limit is reached,
+// - no RoCE data of its flow (five-tuple) has passed here within `flow_age_max`: so a forged source must send its
+// flow's data too, on this path, which prevents amplification,
+// - its source was answered less than `source_interval` ago, or all sources together used up `answers_per_second`.
+// Active. A port's state is sampled while packets pass. It is over its limits when its queue (over `queue_time`) fills
+// to queue_high, its capacity falls to speed_low of its rate, or it is down. It is within again when both are well
+// within (queue_low, speed_high). Each change is reported, and a port that stays over again every `report_repeat`.
+// Reports of a port are at least `report_interval` apart; changes reverted by then are not reported. The owner calls
+// routed() for each packet, answer() for those that routed() recognises as inquiries, sample() for each port at
 // next_timeout(), and drains poll_feedback() and poll_report().
 #pragma once
 
@@ -31,24 +31,24 @@
 
 namespace brdma::fabric {
 
-// Of an output port, as its owner knows it.
+// An output port, from its owner.
 struct PortFacts {
   bool up = true;
-  std::uint64_t rate = 0;                    // of the link as it was built, bytes a second; 0: not bounded
-  std::uint64_t can_do = 0;                  // what it may send by now; 0: not bounded
+  std::uint64_t rate = 0;                    // original rate of the link, bytes a second; 0: not bounded
+  std::uint64_t can_do = 0;                  // present capacity; 0: not bounded
   std::uint32_t queue = 0, queue_limit = 0;  // bytes
-  std::uint64_t idle_times = 0;              // packets that found nothing in the queue, ever
-  std::uint64_t taken_bytes = 0;             // into the queue, ever
-  std::uint64_t drops = 0;                   // packets that found no room, ever
+  std::uint64_t idle_times = 0;              // packets that found the queue empty, total
+  std::uint64_t taken_bytes = 0;             // into the queue, total
+  std::uint64_t drops = 0;                   // packets that found no room, total
 };
 
-// What is known of a port. Bytes, and bytes a second.
+// State of a port. Bytes, and bytes a second.
 struct PortState {
   bool up = true;
   bool over_limits = false;
   std::uint64_t rate = 0;   // 0: not bounded
-  std::uint64_t speed = 0;  // while packets waited; what it can do where none waited of late; 0: not bounded
-  std::uint64_t load = 0;   // what it did
+  std::uint64_t speed = 0;  // while packets waited; capacity where none waited recently; 0: not bounded
+  std::uint64_t load = 0;   // measured
   std::uint32_t queue = 0, queue_limit = 0;
   std::uint32_t queue_mean = 0;  // over the agent's queue_time
   std::uint64_t drops = 0;
@@ -65,7 +65,7 @@ struct ActiveFeedback {
   std::uint32_t port = 0;
   PortState state;
   std::uint8_t flow_count = 0;
-  std::array<FlowEnds, kFlowsMax> flows{};  // that passed the port of late
+  std::array<FlowEnds, kFlowsMax> flows{};  // that passed the port recently
 };
 
 // X(member)
@@ -90,7 +90,7 @@ class LinkStateAgent {
     Duration source_interval = 1_ms;
     Duration flow_age_max = 10_s;
     Duration sample_interval = 1_ms;
-    Duration queue_time{};  // queues are judged by their mean over about so long; 0: as they are
+    Duration queue_time{};  // queues are judged by their mean over about this time; 0: by their present length
     Duration report_interval = 10_ms;
     Duration report_repeat = 1_s;
   };
@@ -104,7 +104,7 @@ class LinkStateAgent {
 
   // A RoCE packet is about to leave by `port`. `payload`: of UDP. True: it is an inquiry.
   [[nodiscard]] bool routed(const FiveTuple& flow, ConstBytes payload, std::uint32_t port, Instant now);
-  // Makes the answer, if there shall be one, and changes the inquiry for the next hop, its ICRC with it. True: changed.
+  // Makes the answer, if any, and updates the inquiry for the next hop, with its ICRC. True: updated.
   bool answer(const FiveTuple& flow, MutableBytes payload, std::uint32_t port, const PortFacts& facts, Instant now);
   // A packet to send, of the switch's own.
   [[nodiscard]] std::optional<DropNotice> poll_feedback();
@@ -114,7 +114,7 @@ class LinkStateAgent {
   void sample(std::uint32_t port, const PortFacts& facts, Instant now);  // every port, then
   void sampled(Instant now);                                             // this
   [[nodiscard]] std::optional<ActiveFeedback> poll_report();
-  // Something happened to a port (it went down, or has another rate): look at it now.
+  // A port changed (it went down, or has another rate): sample now.
   void disturb(Instant now) { next_sample_ = now; }
 
   [[nodiscard]] const PortState& state(std::uint32_t port) const { return ports_[port].state; }
@@ -129,12 +129,12 @@ class LinkStateAgent {
     PortState state;
     // Speed and load are those of the last whole window.
     std::optional<Instant> window_from;
-    std::uint64_t window_left = 0;  // bytes that had left the queue by then
-    std::uint64_t window_idle = 0;  // its idle_times by then
-    bool always_waited = false;     // some packet, ever since then
+    std::uint64_t window_left = 0;  // bytes that had left the queue at its start
+    std::uint64_t window_idle = 0;  // its idle_times at its start
+    bool always_waited = false;     // some packet, throughout the window
     std::optional<Instant> reported_at;
     bool reported_over = false;
-    bool changed = false;  // over_limits, since the last report
+    bool changed = false;  // over_limits changed since the last report
     std::uint32_t passed = 0;
     std::uint32_t next_flow = 0;
     std::array<FlowEnds, ActiveFeedback::kFlowsMax> flows{};

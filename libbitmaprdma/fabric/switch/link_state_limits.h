@@ -1,4 +1,4 @@
-// fabric/switch/link_state_limits.h - from when on a switch takes a port for congested, and until when.
+// fabric/switch/link_state_limits.h - limits at which a switch regards a port as congested, and as clear again.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,13 @@
-// fabric/switch/output_queue.h - what waits before a rate: admission, traffic classes, marking, and when each packet's
-// last bit has left. No clock and no events of its own: packets leave at exact times whenever the owner comes to ask.
+// fabric/switch/output_queue.h - the queue before a rate: admission, traffic classes, marking, and each packet's
+// departure (its last bit). No clock and no events of its own: packets leave at exact times whenever the owner calls.
 //
-//   admit (room? random drop? mark?) -> push -> [a queue for each class] -> serve: next by class -> its time on the
-//   wire
+//   admit (room? random drop? mark?) -> push -> [a queue for each class] -> serve: next by class -> its time on
+//   the wire
 //
-// Room: each class has `bytes`, and the switch's shared buffer must have some left, if it has one. An idle port takes
+// Room: each class has `bytes`, and the switch's shared buffer must have some left, if it has one. An idle port accepts
 // any packet, and so does an empty class of several. Without a rate nothing waits.
-// The owner calls serve(now) until it answers nothing before each admit, and then before it looks at anything: so every
-// packet that has begun to leave by then is known. Times do not go back (by more than the owner's lateness).
+// The owner calls serve(now) until it returns nothing before each admit, and before reading anything: so every packet
+// that has begun to leave by then is known. Times do not go back (by more than the owner's lateness).
 #pragma once
 
 #include <algorithm>
@@ -63,13 +63,13 @@ class OutputQueue {
   struct Sent {
     Packet packet{};
     std::uint32_t bytes = 0;
-    std::uint8_t tag = 0;  // as it was pushed
+    std::uint8_t tag = 0;  // as pushed
     Instant at;            // its last bit leaves
   };
 
   OutputQueue(std::uint64_t seed, std::string_view name) : random_(seed, name) {}
 
-  // What waits goes on at the new rate.
+  // Waiting packets continue at the new rate.
   void configure(const QueueConfig& config) {
     if (config.classes != config_.classes) scheduler_.configure(config.classes);
     config_ = config;
@@ -83,15 +83,15 @@ class OutputQueue {
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
-  // When the transmitter takes the next packet, if one waits.
+  // Time at which the transmitter takes the next packet, if one waits.
   [[nodiscard]] Instant busy_until() const { return busy_until_; }
-  // What all that is here takes to leave.
+  // Time until everything here has left.
   [[nodiscard]] Duration drain(Instant now) const { return std::max(drained_at_ - now, Duration{}); }
   // Bytes here: waiting and in transmission.
   [[nodiscard]] std::uint64_t occupied() const { return waiting_ + sending_; }
-  [[nodiscard]] std::uint64_t longest() const { return longest_; }  // that this ever was
-  // Packets that found nothing here, ever: between two moments without one the transmitter never rested, if something
-  // was here at both.
+  [[nodiscard]] std::uint64_t longest() const { return longest_; }  // maximum so far
+  // Total number of packets that found the queue empty. Without one between two non-empty moments the transmitter was
+  // never idle.
   [[nodiscard]] std::uint64_t idle_times() const { return idle_times_; }
   [[nodiscard]] const ClassCounters& counters(std::size_t traffic_class) const { return counters_[traffic_class]; }
 
@@ -113,7 +113,7 @@ class OutputQueue {
     return admission;
   }
 
-  // A packet that was admitted at this time.
+  // A packet admitted at this time.
   void push(Packet packet, std::uint8_t traffic_class, std::uint32_t bytes, std::uint8_t tag, Instant now) {
     const std::size_t place = place_of(traffic_class);
     ClassCounters& counters = counters_[place];
@@ -150,7 +150,7 @@ class OutputQueue {
     return sent;
   }
 
-  // Gives back every packet that waits, to `discard(Packet)`.
+  // Passes every waiting packet to `discard(Packet)`.
   template <class Discard>
   void clear(const Discard& discard) {
     for (std::size_t place = 0; place < kClassesMax; ++place) {
@@ -174,13 +174,13 @@ class OutputQueue {
     Instant arrived;
   };
 
-  // Classes may have become fewer.
+  // The number of classes may have shrunk.
   [[nodiscard]] std::size_t place_of(std::uint8_t traffic_class) const {
     return std::min<std::size_t>(traffic_class, config_.classes.count - 1);
   }
 
-  // `until` becomes the time at which `bytes` more have left, which do not begin before `from`. Fractions of a
-  // nanosecond are carried over, so that a rate is kept exactly however long the run.
+  // Sets `until` to the time at which `bytes` more have left, starting no earlier than `from`. Fractions of a
+  // nanosecond are carried over, so that a rate is kept exactly for any length of run.
   void extend(Instant& until, std::uint64_t& fraction, std::uint32_t bytes, Instant from) const {
     if (until <= from) {
       until = from;
@@ -216,7 +216,7 @@ class OutputQueue {
   }
 
   [[nodiscard]] std::size_t next_class() {
-    // Packets of classes that are no more, first.
+    // Packets of removed classes first.
     for (std::size_t place = kClassesMax; place > config_.classes.count; --place) {
       if (!queues_[place - 1].empty()) return place - 1;
     }
@@ -245,7 +245,7 @@ class OutputQueue {
   std::uint64_t idle_times_ = 0;
   std::uint32_t sending_ = 0;  // bytes of the packet in transmission
   std::size_t sending_class_ = 0;
-  Duration queue_time_;                 // what a full queue takes to leave
+  Duration queue_time_;                 // time for a full queue to leave
   Instant busy_until_, drained_at_;     // the packet in transmission has left; all have
   std::uint64_t fraction_ = 0;          // of a nanosecond after busy_until_, in units of 1/bps
   std::uint64_t drained_fraction_ = 0;  // and after drained_at_

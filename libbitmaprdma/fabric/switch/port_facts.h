@@ -1,4 +1,4 @@
-// fabric/switch/port_facts.h - a link as the link-state agent of the switch that it leaves sees it.
+// fabric/switch/port_facts.h - a link as a port of the switch's link-state agent.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace brdma::fabric {
   return rate ? rate->bps() / 8 : 0;
 }
 
-// `built_rate`: what the link was built for, bytes a second; it may be slower by now. Call advance() before.
+// `built_rate`: original rate of the link, bytes a second; it may be slower by now. Call advance() before.
 template <class Packet>
 [[nodiscard]] PortFacts port_facts(const Link<Packet>& link, std::uint64_t built_rate, bool up) {
   const LinkConfig& config = link.config();

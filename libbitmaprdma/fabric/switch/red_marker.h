@@ -1,6 +1,6 @@
-// fabric/switch/red_marker.h - which packets a queue marks (ECN, RFC 3168) by its length: none below `low`, all from
-// `high` on, between them with a chance that grows linearly up to `chance` (RED's curve on the current length, as
-// DCQCN's switches have it: Kmin, Kmax, Pmax).
+// fabric/switch/red_marker.h - ECN marking by queue length (RFC 3168): none below `low`, all from `high` on, between
+// them with a chance that grows linearly up to `chance` (RED's curve on the current length, as in DCQCN's switches:
+// Kmin, Kmax, Pmax).
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 namespace brdma::fabric {
 namespace {
 
-// By the number of marked packets of 8, which stands for e = Pe / P without a division.
+// By the number of marked packets of 8: e = Pe / P without a division.
 constexpr std::array<std::uint8_t, MarkCounter::kWindow + 1> kLevelOfMarks = {0, 0, 1, 1, 2, 3, 3, 4, 4};
 // D shifted right by so many bits, from level 1 on.
 constexpr std::array<std::uint8_t, 5> kShiftOfLevel = {63, 3, 2, 1, 0};

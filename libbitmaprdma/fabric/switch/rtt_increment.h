@@ -1,5 +1,5 @@
-// fabric/switch/rtt_increment.h - how congested a flow is by the ECN marks on its packets, and what a switch adds to
-// its round-trip time for it (spec 2). Integer counters and a table: what a data plane can do.
+// fabric/switch/rtt_increment.h - a flow's congestion level by its packets' ECN marks, and the switch's increment of
+// its round-trip time (spec 2). Integer counters and a table: feasible in a data plane.
 //
 //   kTable          of each window of 8 packets: 0,1 marked: 0 | 2,3: D/8 | 4: D/4 | 5,6: D/2 | 7,8: D
 //   kFixed          the same windows; D where the table has anything
@@ -30,13 +30,13 @@ struct IncrementConfig {
 class MarkCounter {
  public:
   static constexpr std::uint8_t kWindow = 8;
-  // A forward packet, marked (or that the switch itself would mark) or not.
+  // A forward packet; `marked`: it carries a mark, or the switch itself would mark it.
   void on_packet(bool marked, const IncrementConfig& config);
   [[nodiscard]] std::uint8_t level() const { return level_; }  // 0: not congested
   [[nodiscard]] Duration increment(const IncrementConfig& config) const;
 
  private:
-  std::uint8_t packets_ = 0, marked_ = 0;  // of the window under way: P, Pe
+  std::uint8_t packets_ = 0, marked_ = 0;  // of the current window: P, Pe
   std::uint8_t level_ = 0;                 // Cong_Level
 };
 

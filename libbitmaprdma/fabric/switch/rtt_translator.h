@@ -1,20 +1,18 @@
 // fabric/switch/rtt_translator.h - turns ECN marks on a flow's packets into round-trip time on its acknowledgements
-// (spec 2): a sender that goes by round-trip times hears of congestion, half a round trip or more sooner than by an
-// echo of the mark, and nothing of ECN.
+// (spec 2). A sender controlled by round-trip times learns of congestion half a round trip or more sooner than by an
+// echo of the mark, without ECN.
 //
-// Pairing. A RoCEv2 packet names only the queue pair that it goes to, so a switch cannot tell by itself which
-// acknowledgements belong to it. Bitmap mode's packets carry both numbers. A flow is the way from one queue pair to
-// another on one path:
+// Pairing. A RoCEv2 packet names only its destination queue pair, so a switch cannot match acknowledgements to it.
+// Bitmap mode's packets carry both numbers. A flow goes from one queue pair to another on one path:
 //   forward    requests of bitmap mode: source, destination, both queue pairs, path id
-//   returning  bitmap acknowledgements and those inside data packets: the same with sides exchanged; the path is that
-//   of
-//              the packet that they echo
-// What it cannot pair (standard peers, READ responses, UC, UD) is untranslated: its mark stays on it.
+//   returning  bitmap acknowledgements and piggybacked ACKs: the same with sides exchanged; the path of the echoed
+//              packet
+// Packets that it cannot pair (standard peers, READ responses, UC, UD) are untranslated: their mark stays.
 //
 // Rewriting. Tr + increment (default) or echo - increment; either way the sender's `now - echo - (made - Tr)` grows by
-// it. The ICRC is mended by what the change does to it, without reading the packet.
-// Flows that were not seen for `silence` make place for others; a full table leaves new flows untranslated. No
-// allocation after construction.
+// it. The ICRC is updated by the effect of the change, without reading the packet.
+// Flows not seen for `silence` are replaced by others; a full table leaves new flows untranslated. No allocation after
+// construction.
 #pragma once
 
 #include <cstddef>
@@ -45,13 +43,13 @@ class RttTranslator {
     std::uint64_t returning = 0;     // acknowledgements of flows
     std::uint64_t rewritten = 0;     // of these
     std::uint64_t untranslated = 0;  // marked packets of no flow: the mark stays
-    std::uint64_t table_full = 0;    // packets of flows that found no place
+    std::uint64_t table_full = 0;    // packets of flows without a place
   };
 
   explicit RttTranslator(const Config& config);
 
-  // A RoCE packet on its way through: `payload` is UDP's, BTH to ICRC. `marked`: it carries CE, or the switch would set
-  // it. Rewrites an acknowledgement in place. True: the mark has been taken over, the packet is to leave without one.
+  // A RoCE packet passes: `payload` is UDP's, BTH to ICRC. `marked`: it carries CE, or the switch would set it.
+  // Rewrites an acknowledgement in place. True: the mark has been taken over; send the packet without one.
   bool pass(const IpAddress& source, const IpAddress& destination, MutableBytes payload, bool marked, Instant now);
 
   [[nodiscard]] const Counters& counters() const { return counters_; }

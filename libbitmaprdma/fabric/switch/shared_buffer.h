@@ -1,6 +1,6 @@
-// fabric/switch/shared_buffer.h - packet memory that the ports of a switch share. A queue may grow up to `alpha` times
-// what is free (dynamic threshold: Choudhury and Hahne 1998): one queue alone gets alpha / (1 + alpha) of the memory,
-// many get less each, and some is always left for a queue that begins to grow.
+// fabric/switch/shared_buffer.h - packet memory shared by the ports of a switch. A queue may grow up to `alpha` times
+// the free memory (dynamic threshold: Choudhury and Hahne 1998). One queue alone gets alpha / (1 + alpha) of the
+// memory, many get less each, and some is always left for a queue that begins to grow.
 #pragma once
 
 #include <algorithm>

@@ -1,13 +1,13 @@
-// fabric/switch/switch.h - an Ethernet switch with a host behind each port: learns where addresses are, floods what it
-// does not know, and passes each packet through the links between. Sans-I/O like fabric/link.h, with the same Owner.
+// fabric/switch/switch.h - an Ethernet switch with a host behind each port: learns addresses, floods unknown ones, and
+// passes each packet through the links between. Sans-I/O like fabric/link.h, with the same Owner.
 //
-//   host -> up link (rate, queue) -> forwarding -> down link of the destination's port (faults, rate, queue, delay) ->
-//   host
+//   host -> up link (rate, queue) -> forwarding -> down link of the destination's port (faults, rate, queue, delay)
+//        -> host
 //
-// Faults and delay lie on the down link alone: between two hosts a packet meets each of them once. So do marking and
+// Faults and delay are on the down link alone: between two hosts a packet meets each of them once. So are marking and
 // classes; the queues before the down links may share one buffer.
-// The driver calls handle_packet for what hosts send, then poll for each port until it answers nothing, then waits
-// until next_timeout. Without a rate the up links are passed by.
+// The driver calls handle_packet for packets of hosts, then poll for each port until it returns nothing, then waits
+// until next_timeout. Without a rate the up links are skipped.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace brdma::fabric {
 template <class Packet>
 class Switch {
  public:
-  // One port a name. Names choose the links' random streams: "h1".
+  // One port a name. Names select the links' random streams: "h1".
   Switch(std::span<const std::string> ports, const NetworkConfig& config) : config_(config) {
     ports_.reserve(ports.size());
     for (const std::string& name : ports) {
@@ -52,22 +52,22 @@ class Switch {
       port.down.configure(config.link);
     }
   }
-  // What goes to one host alone; until the next configure().
+  // Packets to one host only; until the next configure().
   void configure_down(std::uint32_t port, const LinkConfig& link) { ports_[port].down.configure(link); }
   [[nodiscard]] const NetworkConfig& config() const { return config_; }
   [[nodiscard]] std::uint32_t port_count() const { return static_cast<std::uint32_t>(ports_.size()); }
   [[nodiscard]] LinkCounters up_counters(std::uint32_t port) const { return ports_[port].up.counters(); }
   [[nodiscard]] LinkCounters down_counters(std::uint32_t port) const { return ports_[port].down.counters(); }
   [[nodiscard]] const SharedBuffer& buffer() const { return buffer_; }
-  // What waits for the host behind `port`.
+  // The queue to the host behind `port`.
   [[nodiscard]] const OutputQueue<Packet>& queue(std::uint32_t port) const { return ports_[port].down.queue(); }
   [[nodiscard]] const LinkCounters& path_counters(std::uint32_t port, std::size_t path) const {
     return ports_[port].down.path_counters(path);
   }
 
-  // Where an address is known to be before it has sent anything.
+  // Enters an address before it has sent anything.
   void learn(MacAddress address, std::uint32_t port) { table_.learn(address, port); }
-  // Gives every packet back to its owner.
+  // Returns every packet to its owner.
   template <class Owner>
   void clear(Owner& owner) {
     UpOwner<Owner> up_owner{owner};
@@ -92,12 +92,12 @@ class Switch {
     port.up.handle_packet(std::move(up), bytes, false, now, up_owner);
   }
 
-  // Before a look at queues and buffer: what has left by then is not in them.
+  // Call before reading queues and buffer: removes packets that have left by then.
   void advance(Instant now) {
     for (Port& port : ports_) port.down.advance(now);
   }
 
-  // A packet of the switch's own, to the host behind the port of its destination; faults pass it by.
+  // A packet of the switch's own, to the host behind the port of its destination; without faults.
   template <class Owner>
   void send(Packet packet, const FrameInfo& info, std::uint32_t bytes, Instant now, Owner& owner) {
     const auto to = table_.find(info.destination);
@@ -105,18 +105,18 @@ class Switch {
     ports_[*to].down.handle_packet(std::move(packet), bytes, /*judged=*/false, now, owner);
   }
 
-  // Moves on what is due. Call before a round of polls.
+  // Moves due packets. Call before a round of polls.
   template <class Owner>
   void handle_timeout(Instant now, Owner& owner) {
     UpOwner<Owner> up_owner{owner};
     for (std::uint32_t i = 0; i < ports_.size(); ++i) {
-      // With the time at which it was due: the driver's lateness is not added up, and a full rate stays full.
+      // With its due time: the driver's lateness does not accumulate, and a full rate stays full.
       Link<UpPacket>& link = ports_[i].up;
       while (auto up = link.poll(now, up_owner)) forward(i, std::move(*up), link.polled_due(), owner);
     }
   }
 
-  // The next packet that the host behind `port` gets now.
+  // The next packet that is due at the host behind `port`.
   template <class Owner>
   [[nodiscard]] std::optional<Packet> poll(std::uint32_t port, Instant now, Owner& owner) {
     return ports_[port].down.poll(now, owner);
@@ -137,10 +137,10 @@ class Switch {
     Packet packet{};
     MacAddress destination = 0;
     std::uint32_t bytes = 0;
-    std::uint32_t flow = 0;  // which path it takes
+    std::uint32_t flow = 0;  // its path
     bool judged = false;
   };
-  // The up links carry no faults: of their owner only discard is ever asked.
+  // The up links have no faults: only discard of their owner is called.
   template <class Owner>
   struct UpOwner {
     Owner& owner;
@@ -159,7 +159,7 @@ class Switch {
 
   template <class Owner>
   void forward(std::uint32_t from, UpPacket up, Instant now, Owner& owner) {
-    if (buffer_.on()) advance(now);  // memory of what has left is free
+    if (buffer_.on()) advance(now);  // memory of departed packets is free
     if (const auto to = table_.find(up.destination)) {
       if (*to == from) return owner.discard(std::move(up.packet));  // the host talks to itself
       return ports_[*to].down.handle_packet(std::move(up.packet), up.bytes, up.judged, now, owner, up.flow);

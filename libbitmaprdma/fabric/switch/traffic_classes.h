@@ -1,6 +1,6 @@
-// fabric/switch/traffic_classes.h - which packet of a port leaves next: up to eight classes of traffic, chosen by DSCP
-// (what is not named takes the last). Strict classes first, in their order; the others share what those leave by their
-// weights (deficit round robin: Shreedhar and Varghese 1995), in bytes, whatever the packets' sizes.
+// fabric/switch/traffic_classes.h - scheduling of a port's packets: up to eight classes of traffic, chosen by DSCP (the
+// last is the default). Strict classes first, in their order; the others share the rest by weight (deficit round robin:
+// Shreedhar and Varghese 1995), in bytes, for any packet sizes.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct TrafficClasses {
 
 class ClassScheduler {
  public:
-  // What a class of weight 1 may send in a round: near the longest packet, so that few rounds find one.
+  // Quantum of a class of weight 1 a round: near the longest packet, so that few rounds find one.
   static constexpr std::uint32_t kQuantum = 4096;
 
   void configure(const TrafficClasses& classes) {
@@ -44,7 +44,7 @@ class ClassScheduler {
     begun_ = false;
   }
 
-  // The class whose oldest packet leaves; `heads`: those packets' sizes, 0 where none waits. At least one does.
+  // The class whose oldest packet leaves; `heads`: those packets' sizes, 0: none waits. At least one waits.
   [[nodiscard]] std::size_t next(const std::array<std::uint32_t, kClassesMax>& heads) {
     bool any = false;
     for (std::size_t i = 0; i < classes_.count; ++i) {
@@ -55,7 +55,7 @@ class ClassScheduler {
     BRDMA_CHECK(any);
     for (;;) {  // each round gives every class that waits a quantum: it ends
       if (heads[turn_] == 0 || classes_.weights[turn_] == 0) {
-        left_[turn_] = 0;  // who has nothing to send saves nothing up
+        left_[turn_] = 0;  // an empty class saves no deficit
       } else {
         if (!begun_) left_[turn_] += classes_.weights[turn_] * kQuantum;
         begun_ = true;
@@ -71,9 +71,9 @@ class ClassScheduler {
 
  private:
   TrafficClasses classes_;
-  std::array<std::uint64_t, kClassesMax> left_{};  // bytes that a class may still send: its deficit
+  std::array<std::uint64_t, kClassesMax> left_{};  // deficit: bytes that a class may still send
   std::size_t turn_ = 0;
-  bool begun_ = false;  // the class whose turn it is has got its quantum
+  bool begun_ = false;  // the current class has got its quantum
 };
 
 }  // namespace brdma::fabric

@@ -1,11 +1,11 @@
 // bitmaprdma/context.h - an open device: the engine behind a leased socket, driven by its callers and by a progress
-// thread. What the rdma-core provider stands on; also usable by itself.
+// thread. The rdma-core provider builds on it; also usable by itself.
 //
 // Thread-safety: Context's own functions may be called from any thread. A Session holds the context's lock; keep it for
 // one batch (a posting list, a poll) and no longer, and never two of one context in one thread.
-// fork(): of parent and child only one can use a context from its first queue pair on, and a context that has some
-// stays the parent's. Whoever else has it may destroy it, and opens another. See is_busy(), take_over(). Errors: Status
-// with the verbs manual's errno value. Opening: Result with a sentence that says what to do next.
+// fork(): from the first queue pair on, only one of parent and child can use a context, and a context with queue pairs
+// stays the parent's. The other may destroy it, and opens another. See is_busy(), take_over(). Errors: Status with the
+// verbs manual's errno value. Opening: Result with a sentence that names the next step.
 #pragma once
 
 #include <array>
@@ -47,15 +47,15 @@ struct DeviceInfo {
 };
 [[nodiscard]] std::vector<DeviceInfo> list_devices();
 
-// Called from whichever thread makes progress, with the context's lock held: must not block or call back into Context.
+// Called from the thread that makes progress, with the context's lock held: must not block or call back into Context.
 struct NotificationHandler {
   virtual ~NotificationHandler() = default;
   virtual void completion_event(void* cq_user) = 0;
-  // enum ibv_event_type; `user` of the queue pair, completion queue or shared receive queue that it is about.
+  // enum ibv_event_type; `user` of the queue pair, completion queue or shared receive queue concerned.
   virtual void async_event(int ibv_event_type, void* user) = 0;
   virtual void write_event(const WriteArrival&) {}  // regions of Context::watch_writes
-  // Something about the network interface is different, or it is gone for good. Called without the lock, may block.
-  // Answers the asynchronous events that this makes; they come back by async_event().
+  // The network interface has changed, or is gone for good. Called without the lock, may block. Returns the resulting
+  // asynchronous events; they come back by async_event().
   virtual std::vector<int> interface_changed(bool /*removed*/) { return {}; }
 };
 
@@ -70,23 +70,23 @@ class Context {
  public:
   // Leases a socket from the daemon (starting it if need be) and starts the progress thread at the first queue pair.
   static Result<std::unique_ptr<Context>, ContextError> open(const DeviceInfo& device, NotificationHandler* handler);
-  // A device of as many contexts as `datapath.shards` says, for threads that are not to wait for each other: each has a
-  // lock, a socket and threads of its own, and queue pairs belong to one for life. At most kShardsMax; fewer, but one
-  // at least, where brdmad has no more sockets to lease. They are contexts as any other, but
+  // A device of as many contexts as `datapath.shards` says, so that threads do not wait for each other. Each has its
+  // own lock, socket and threads; a queue pair belongs to one for life. At most kShardsMax; fewer, but at least one,
+  // where brdmad has no more sockets to lease. They are ordinary contexts, but
   // - their keys are alike: where all see the same calls of alloc_pd, register_memory, deregister_memory, alloc_window
-  //   and dealloc_window in the same order, one region has the same keys in all;
-  // - what happens to the interface, and that brdmad is gone, is told once;
-  // - of their progress threads no more spin at a time than half of the cores.
+  // and dealloc_window in the same order, one region has the same keys in all;
+  // - changes of the interface, and the end of brdmad, are reported once;
+  // - at most half as many progress threads as cores spin at a time.
   // All call the one handler, each with its own lock held.
   static Result<std::vector<std::unique_ptr<Context>>, ContextError> open_shards(const DeviceInfo& device,
                                                                                  NotificationHandler* handler);
   ~Context();  // gives the lease back; every object is gone
 
-  // To be called before Engine::create_qp(): sees to it that there is a number for one more queue pair. Asks the daemon
-  // where those that the context has are used up, and blocks for milliseconds then. Error: none to be had.
+  // Call before Engine::create_qp(): ensures a number for one more queue pair. Asks the daemon when the context's
+  // numbers are used up, and then blocks for milliseconds. Error: none available.
   [[nodiscard]] ContextError prepare_queue_pair();
 
-  // The engine's operations, under the lock. Destruction makes progress: sends what was posted.
+  // The engine's operations, under the lock. Destruction makes progress: sends posted work.
   class Session {
    public:
     explicit Session(Context& context);
@@ -102,13 +102,13 @@ class Context {
   };
 
   // Fast paths: one lock, one burst of progress each.
-  // `times`: empty, or as long as `out`: when each was made (CqOptions::stamped), by CLOCK_MONOTONIC.
+  // `times`: empty, or as long as `out`: time of each completion (CqOptions::stamped), by CLOCK_MONOTONIC.
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times = {});
-  // Posts from `requests` in order until one fails; `posted` says how many were taken.
+  // Posts from `requests` in order until one fails; `posted` returns the number posted.
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
-  // The same for a list in the caller's own form. `take` writes its next requests into the given place, as many as
-  // there are and fit, and answers how many; it is called once, with the lock held, and the place is the context's: a
-  // caller with a small stack need not have it.
+  // The same for a list in the caller's own form. `take` writes as many of its next requests into the given array as
+  // exist and fit, and returns their number. It is called once, with the lock held. The array is the context's: callers
+  // with a small stack need none.
   template <class Request>
   using Take = std::size_t (*)(void* list, std::span<Request> into);
   Status post_send(QueuePair* qp, Take<SendRequest> take, void* list, std::size_t& posted);
@@ -118,50 +118,50 @@ class Context {
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   Status post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
-  // Arms a queue in each of several contexts alike, at most kShardsMax, whatever they were armed for before. All are
-  // locked at once, so no notification comes in between, and `decide` is called when they are: it says what for. Always
-  // to be named in the same order, for the locks' sake.
+  // Arms a queue in each of several contexts alike, at most kShardsMax, replacing earlier arming. All are locked at
+  // once, so no notification comes in between. `decide` is called then and returns the kind. Name contexts always in
+  // the same order, to order the locks.
   enum class NotifyOf : std::uint8_t { kNothing, kSolicited, kAny };
   struct NotifiedQueue {
     Context* context = nullptr;
     CompletionQueue* queue = nullptr;
   };
   static void request_notify(std::span<const NotifiedQueue> queues, const std::function<NotifyOf()>& decide);
-  // For a program that sleeps until packets come, instead of being woken by the progress thread: one thread of its own
-  // less in the way of each packet. It waits for any of packet_descriptors() to become readable (-1: none), and calls
-  // attend(), which takes what has come, in its own thread; `all`: until nothing is left, where only new packets wake
-  // it (EPOLLET); `then_sleeps`: where that gives it no event it goes to sleep, so that no acknowledgement need wait
-  // for its reply. The progress thread keeps the deadlines, and takes over where nobody comes for some milliseconds.
-  // The descriptors are the context's, and valid while it is.
+  // For a program that sleeps until packets come, without a wake-up by the progress thread: one thread less per packet.
+  // It waits for any of packet_descriptors() to become readable (-1: none) and calls attend(), which takes the packets
+  // in the caller's thread. `all`: until nothing is left, where only new packets wake it (EPOLLET). `then_sleeps`: it
+  // sleeps if that gives it no event, so no acknowledgement need wait for its reply. The progress thread keeps the
+  // deadlines, and takes over where nobody comes for some milliseconds. The descriptors are the context's, and valid as
+  // long as it.
   [[nodiscard]] std::array<int, 2> packet_descriptors() const;
   void attend(bool all = false, bool then_sleeps = false);
-  // As Engine::attach_multicast, and the interface joins the group. Errors also as setsockopt(2) has them.
+  // As Engine::attach_multicast; the interface joins the group. Errors also as setsockopt(2) has them.
   Status attach_multicast(QueuePair* qp, const IpAddress& group);
   Status detach_multicast(QueuePair* qp, const IpAddress& group);
 
-  // Before a queue pair is destroyed or moved to RESET or ERR: what has arrived and nobody took out of the socket yet
-  // is handled (an acknowledgement among it still completes what it acknowledges), then Engine::send_final_acks().
+  // Call before a queue pair is destroyed or moved to RESET or ERR. Handles packets still in the socket (an
+  // acknowledgement among them completes its work requests), then calls Engine::send_final_acks().
   void send_final_acks(QueuePair* qp);
 
-  // From now on each WRITE that has arrived whole in `region` is told to the handler's write_event(), with `user`: the
-  // receiver need not poll its memory, nor the sender spend an immediate. It is told once the last byte is in its
-  // place, before the sender knows. EINVAL: not a region of this context. The region may be deregistered while it is
-  // watched.
+  // From now on the handler's write_event() is called with `user` for each WRITE that has completely arrived in
+  // `region`. The receiver need not poll its memory, nor the sender spend an immediate. The call comes after the last
+  // byte is in memory, before the acknowledgement. EINVAL: not a region of this context. The region may be deregistered
+  // while it is watched.
   Status watch_writes(MemoryRegion* region, void* user);
   Status unwatch_writes(MemoryRegion* region);
 
-  // The program ends with the context still open: acknowledgements that it owes leave. Does nothing in a forked child,
-  // nor when the lock can't be had soon: exit() may have been called anywhere.
+  // The program ends with the context still open: sends final ACKs. Does nothing in a forked child, nor when the lock
+  // is not soon available: exit() may have been called anywhere.
   void leave();
 
   [[nodiscard]] const DeviceInfo& device() const;
   // False once its lease has ended: nothing will arrive any more. True while brdmad is dead and may be started again.
   [[nodiscard]] bool connected() const;
 
-  // In a forked child: another thread of the parent was in a call, so nothing here can be relied on.
+  // In a forked child: another thread of the parent was in a call, so the state is unreliable.
   [[nodiscard]] bool is_busy();
-  // Before a first queue pair is made: the lease is this process's, which may be a forked child. Then it has its own
-  // threads from here on, and the parent makes no queue pair of this context.
+  // Before a first queue pair is made: this process, which may be a forked child, owns the lease from now on and has
+  // its own threads. The parent makes no queue pair of this context.
   void take_over();
 
   struct Impl;

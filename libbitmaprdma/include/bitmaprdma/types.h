@@ -1,7 +1,7 @@
-// bitmaprdma/types.h - the verbs' vocabulary as plain values, shared by the engine and whoever stands before it (the
-// rdma-core provider, tests, the simulator). Enumerators and the layouts of Completion and Sge equal libibverbs' own,
-// so that a provider passes them through (it asserts that at compile time).
-// Errors: every operation answers a Status with the errno value that the verbs manual names; then nothing has changed.
+// bitmaprdma/types.h - the verbs' vocabulary as plain values, shared by the engine and its users (the rdma-core
+// provider, tests, the simulator). Enumerators and the layouts of Completion and Sge equal libibverbs' own, so that a
+// provider passes them through (it asserts that at compile time).
+// Errors: every operation returns a Status with an errno value of the verbs manual; then nothing has changed.
 // Thread-safety: values; none of their own.
 #pragma once
 
@@ -50,7 +50,8 @@ struct Sge {
   std::uint32_t lkey = 0;
 };
 
-// Where a UD message goes (struct ibv_ah_attr, its GID index resolved): a value, copied when a work request is posted.
+// Destination of a UD message (struct ibv_ah_attr, its GID index resolved): a value, copied when a work request is
+// posted.
 struct AddressHandle {
   IpAddress local, peer;
   std::uint8_t sgid_index = 0, traffic_class = 0, hop_limit = 64;
@@ -62,10 +63,10 @@ struct SendRequest {
   std::span<const Sge> sges;
   WorkOpcode opcode = WorkOpcode::kSend;
   std::uint32_t flags = 0;  // kSend...
-  // As it travels, big endian. Host order: the key that kSendWithInvalidate and kLocalInvalidate invalidate; the region
+  // On the wire, big endian. Host order: the key that kSendWithInvalidate and kLocalInvalidate invalidate; the region
   // (lkey) that kBindMw binds to.
   std::uint32_t immediate_be = 0;
-  // WRITE, READ, atomics, FLUSH; kBindMw: where the window begins, as the region has it
+  // WRITE, READ, atomics, FLUSH; kBindMw: the window's start address in the region
   std::uint64_t remote_address = 0;
   std::uint32_t rkey = 0;            // kBindMw: the window's from then on
   std::uint64_t compare_or_add = 0;  // CMP_SWAP: compare; FETCH_ADD: addend; kBindMw, kFlush: length
@@ -75,8 +76,8 @@ struct SendRequest {
   std::uint32_t remote_qkey = 0;           // UD; bit 31 set: the queue pair's own is sent
 };
 
-// A WRITE that has arrived whole in a region that somebody watches (Engine::watch_writes): all of its bytes are in
-// memory, and all that its queue pair was sent before it has been done.
+// A WRITE that has completely arrived in a watched region (Engine::watch_writes): all of its bytes are in memory, and
+// everything that its queue pair received before it has been executed.
 struct WriteArrival {
   void* user = nullptr;       // as given to watch_writes
   std::uint64_t address = 0;  // as the peer named it
@@ -89,8 +90,8 @@ struct ReceiveRequest {
   std::span<const Sge> sges;
 };
 
-// A shared receive queue's: what was asked for, what is granted. `limit`: a number of posted receives; when fewer are
-// left, once, an event is raised (0: not armed). Masks: enum ibv_srq_attr_mask.
+// A shared receive queue's attributes: requested and granted. `limit`: an event is raised once when fewer posted
+// receives are left (0: not armed). Masks: enum ibv_srq_attr_mask.
 struct SrqAttributes {
   std::uint32_t wr_max = 0;
   std::uint32_t sge_max = 0;
@@ -153,8 +154,8 @@ struct Completion {
 static_assert(sizeof(Completion) == 48);
 
 struct CqOptions {
-  bool stamped = false;         // keeps the time at which each completion was made
-  bool ignore_overrun = false;  // a completion too many takes the place of the oldest, which is lost
+  bool stamped = false;         // keeps the time of each completion
+  bool ignore_overrun = false;  // an overrun overwrites the oldest completion, which is lost
 };
 
 struct QpCapabilities {

@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::chrono::seconds kAnswerWithin{10};
 constexpr std::chrono::milliseconds kTryAgainAfter{200};
-constexpr std::size_t kInboxMax = 4096;  // MADs; beyond, they are lost as on the network
-// A worker may die while it is asked; the next one answers. Whom brdmad does not serve, it never will.
+constexpr std::size_t kInboxMax = 4096;  // MADs; further ones are lost as on the network
+// A worker may die during the question; the next one answers. A refusal by brdmad is final.
 constexpr int kOpenTries = 3;
-// The next one may be killed as well. Not for ever: perhaps it is the question that they die of.
+// The next one may be killed as well. Bounded: the question itself may be what kills them.
 constexpr int kAskTries = 8;
 
 Deadline soon() { return std::chrono::steady_clock::now() + kAnswerWithin; }
@@ -52,7 +52,7 @@ ContextError CmLink::connect(Deadline deadline) {
   if (!connection) return connection.reason();
   connection_ = std::move(connection).value();
   input_.clear();
-  answers_.clear();  // what an earlier connection said is no answer to this one's hello
+  answers_.clear();  // an earlier connection's message does not answer this hello
   CmHello hello{.prefix = prefix_, .pid = static_cast<std::uint32_t>(::getpid())};
   put_text(hello.program, ::program_invocation_short_name);
   if (!write(&hello, sizeof hello, deadline)) return {EPIPE, "brdmad closed the connection"};

@@ -1,7 +1,7 @@
 // io/cm/cm_link.h - a process's connection to brdmad for RDMA-CM: questions about ports, and MADs both ways.
 //
 // Any thread may ask or send; MADs that come meanwhile wait until receive(). When brdmad's worker dies, the next use
-// connects anew, with the same id prefix, and lost_ports() says once that ports must be taken again.
+// reconnects, with the same id prefix, and lost_ports() reports once that ports must be taken again.
 #pragma once
 
 #include <atomic>
@@ -27,21 +27,22 @@ class CmLink {
   // The answer; `error` ETIMEDOUT or EPIPE where there is none. Blocks for as long as brdmad takes, at most seconds.
   CmFrame ask(CmFrame question);
   void send(const CmFrame& frame);  // may be lost, as on the network
-  // What has come, without waiting.
+  // Received frames, without waiting.
   [[nodiscard]] std::vector<CmFrame> receive();
-  // Messages came while somebody asked, or the connection is another one: receive() is due though fd() may be silent.
+  // Messages came during a question, or the connection is a new one: receive() is due although fd() may not be
+  // readable.
   [[nodiscard]] bool needs_attention();
   // True once after each new connection but the first.
   [[nodiscard]] bool lost_ports() { return lost_ports_.exchange(false); }
-  // Readable when receive() has something to do. Changes with a new connection: ask again after receive().
+  // Readable when receive() has work. Changes with a new connection: call again after receive().
   [[nodiscard]] int fd();
 
  private:
   // With mutex_ held:
   ContextError connect(Deadline deadline);
   bool reconnect();
-  bool reconnect_if_due();  // nobody waits for it: not more often than now and then
-  bool read_frames();       // what is there; false: the connection has ended
+  bool reconnect_if_due();  // nobody waits for it: only from time to time
+  bool read_frames();       // available ones; false: the connection has ended
   bool write(const void* bytes, std::size_t size, Deadline deadline);
 
   std::mutex mutex_;

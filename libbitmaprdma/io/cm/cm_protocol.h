@@ -1,11 +1,10 @@
-// io/cm/cm_protocol.h - what a process with RDMA-CM identifiers and brdmad say to each other, over a connection to
-// "@brdmad" of its own (io/daemon/lease_protocol.h has the other languages; the first byte tells).
+// io/cm/cm_protocol.h - protocol between a process with RDMA-CM identifiers and brdmad, over its own connection to
+// "@brdmad" (io/daemon/lease_protocol.h has the other protocols; the first byte selects).
 //
-// The process sends a CmHello, then both send CmFrames. A frame with a number is a question and is answered by one of
-// the same kind and number; kMad has none and goes both ways,
-// kCounters goes one way. brdmad owns UDP port 4791's QP 1 and RDMA-CM's ports: it
-// passes a MAD on by the service id's port, or by the id prefix of the process that it answers. When the connection
-// ends, so do the process's ports. Numbers in host order: both ends are on one machine.
+// The process sends a CmHello, then both send CmFrames. A frame with a number is a question, answered by a frame of the
+// same kind and number. kMad has none and goes both ways, kCounters goes one way. brdmad owns UDP port 4791's QP 1 and
+// RDMA-CM's ports. It passes a MAD on by the service id's port, or by the id prefix of the process that it answers.
+// When the connection ends, the process's ports are released. Numbers in host order: both ends are on one machine.
 #pragma once
 
 #include <array>
@@ -24,7 +23,7 @@ inline constexpr std::uint16_t kCmVersion = 3;
 struct CmHello {
   std::uint32_t magic = kCmMagic;
   std::uint16_t version = kCmVersion;
-  std::uint16_t prefix = 0;  // of ids that are still in use; 0: any will do
+  std::uint16_t prefix = 0;  // of ids still in use; 0: any
   std::uint32_t pid = 0;     // for display only, as is the name
   std::array<char, 16> program{};
 };
@@ -35,10 +34,10 @@ enum class CmFrameKind : std::uint16_t {
   kListenPort = 3,   // space, local, port; answer: error
   kReleasePort = 4,  // space, local, port, flags; answer: error
   kMad = 5,          // local, remote, scope, mad
-  kCounters = 6      // to brdmad: the process's cm::Counters, in the place of the mad
+  kCounters = 6      // to brdmad: the process's cm::Counters, in place of the mad
 };
 
-// Of kTakePort the first two; of kReleasePort the last: it was listened on (several claims may look alike).
+// The first two are kTakePort's; the last is kReleasePort's: it was listened on (several claims may look alike).
 inline constexpr std::uint8_t kCmReusePort = 1, kCmIpv6Only = 2, kCmListening = 4;
 
 struct CmFrame {

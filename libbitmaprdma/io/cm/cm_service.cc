@@ -31,8 +31,8 @@ CmFrame frame_of(CmFrameKind kind, wire::PortSpace space, const cm::SocketAddres
   return {.kind = kind, .port = address.port, .space = static_cast<std::uint8_t>(space), .local = address.address};
 }
 
-// To this host itself, whose loopback is no device: every device's address leads here too. Not a link-local one, which
-// would need its interface named beside it.
+// The address for traffic to this host itself, whose loopback is no device: any device's address leads here too. Not a
+// link-local one, which would need an interface.
 std::optional<IpAddress> own_address(bool v4) {
   for (const DeviceInfo& device : list_devices()) {
     for (const DeviceInfo::Gid& gid : device.gids) {
@@ -109,7 +109,7 @@ void CmService::run() {
       armed_ = cm_->next_timeout();
       if (armed_) timeout_ms = static_cast<int>((*armed_ - at).ns() / kNsPerMs + 1);
     }
-    // Asked meanwhile, perhaps by this thread: then brdmad may have died again, or have sent what was not asked for.
+    // Asked meanwhile, perhaps by this thread: brdmad may have died again, or have sent unrequested messages.
     if (link_.needs_attention()) timeout_ms = 0;
     const int connection = link_.fd();
     if (connection < 0 && (timeout_ms < 0 || timeout_ms > kLookAgainMs)) timeout_ms = kLookAgainMs;
@@ -120,7 +120,7 @@ void CmService::run() {
   }
 }
 
-// With the lock held, or nobody else there.
+// With the lock held, or without other threads.
 void CmService::send_all() {
   cm::OutgoingMad out;
   while (cm_->poll_send(out)) {
@@ -134,7 +134,7 @@ void CmService::send_all() {
   tell_counters();
 }
 
-// Those of a program that is killed are known, then, too.
+// So brdmad knows the counters of a killed program too.
 void CmService::tell_counters() {
   const cm::Counters counters = cm_->counters();
   if (counters == told_) return;
@@ -173,7 +173,7 @@ void CmService::release_port(wire::PortSpace space, const cm::SocketAddress& add
   (void)link_.ask(question);
 }
 
-// The thread still waits at the old connection.
+// The thread still waits on the old connection.
 bool CmService::lost_ports() {
   const bool lost = link_.lost_ports();
   if (lost) {
@@ -183,7 +183,7 @@ bool CmService::lost_ports() {
   return lost;
 }
 
-// A datagram socket that is connected and sends nothing: the kernel tells which address it would send from.
+// A connected datagram socket that sends nothing: the kernel assigns the source address.
 Result<IpAddress, Status> CmService::source_for(const cm::SocketAddress& destination) {
   union {
     sockaddr_in6 v6;

@@ -1,7 +1,7 @@
 // io/cm/cm_service.h - RDMA-CM of this process: the identifiers (cm/rdma_cm.h), their connection to brdmad, and a
 // thread that waits for messages and deadlines. The thread sleeps while nothing happens; all signals are blocked in it.
 //
-// Thread-safety: any. Session is the lock; what RdmaCm's calls make to be sent leaves when it ends. fork(): a child has
+// Thread-safety: any. Session is the lock; outgoing messages of RdmaCm's calls leave when it ends. fork(): a child has
 // no such thread and must not use its parent's.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace brdma::io {
 
-// What the service must ask of who made it. Called with its lock held: must not call back.
+// Callbacks to the owner. Called with the service's lock held: must not call back.
 struct CmServiceHost {
   virtual ~CmServiceHost() = default;
   // As cm::RdmaHost has it.
@@ -30,10 +30,10 @@ class CmService final : private cm::RdmaHost {
  public:
   // Errors as acquire_lease() has them; EAGAIN no thread.
   static Result<std::unique_ptr<CmService>, ContextError> start(CmServiceHost& host);
-  // Every identifier is gone; peers are told.
+  // Destroys every identifier and notifies peers.
   ~CmService() override;
-  // The same for a program that ends, with threads that may still be in here. Does nothing when the lock can't be had
-  // soon: exit() may have been called anywhere.
+  // The same for a program that ends, with threads that may still be in here. Does nothing when the lock is not soon
+  // available: exit() may have been called anywhere.
   void leave();
 
   class Session {
@@ -76,9 +76,9 @@ class CmService final : private cm::RdmaHost {
   CmLink link_;
   std::timed_mutex mutex_;
   std::optional<cm::RdmaCm> cm_;
-  cm::Counters told_;  // what brdmad knows
+  cm::Counters told_;  // counters last reported to brdmad
   bool stop_ = false;
-  std::optional<Instant> armed_;  // what the thread sleeps until
+  std::optional<Instant> armed_;  // deadline of the sleeping thread
   FileDescriptor wake_;
   std::thread thread_;
 };

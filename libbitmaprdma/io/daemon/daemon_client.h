@@ -16,8 +16,8 @@ namespace brdma::io {
 // Errors: ENOENT no brdmad runs in this network namespace; ETIMEDOUT; EPROTO; else what brdmad answered.
 [[nodiscard]] Result<nlohmann::ordered_json, ContextError> query_daemon(const nlohmann::json& request);
 
-// The same for whoever listens at the abstract socket "@<name>" and speaks so: one line of JSON each way. The answer as
-// it is. Errors: ECONNREFUSED nobody listens there; ETIMEDOUT; EPROTO.
+// The same for any listener at the abstract socket "@<name>" with this protocol: one line of JSON each way. Returns the
+// answer unchanged. Errors: ECONNREFUSED no listener; ETIMEDOUT; EPROTO.
 [[nodiscard]] Result<nlohmann::ordered_json, ContextError> ask_at(
     std::string_view name, const nlohmann::json& request,
     std::chrono::milliseconds answer_within = std::chrono::seconds{10});

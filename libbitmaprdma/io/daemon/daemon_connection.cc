@@ -20,7 +20,7 @@
 namespace brdma::io {
 namespace {
 
-constexpr uid_t kOverflowUid = 65534;  // how a user outside our user namespace looks from within
+constexpr uid_t kOverflowUid = 65534;  // a user outside our user namespace, as seen inside it
 
 void set_timeout(int fd, int option, int milliseconds) {
   const timeval timeout{milliseconds / 1000, (milliseconds % 1000) * 1000};
@@ -32,7 +32,7 @@ std::string own_uid_map() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Root serves everybody; from inside a user namespace the machine's root is nobody.
+// Root serves everybody; inside a user namespace the machine's root is nobody.
 bool trusted(uid_t daemon_uid) {
   if (daemon_uid == ::geteuid() || daemon_uid == ::getuid() || daemon_uid == 0) return true;
   return daemon_uid == kOverflowUid && is_whoever_is_outside(own_uid_map(), kOverflowUid);
@@ -68,7 +68,7 @@ Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline, std::s
   return fd;
 }
 
-// Lines of `first inside`, `first outside`, `how many`.
+// Lines of `first inside`, `first outside`, `count`.
 bool is_whoever_is_outside(std::string_view uid_map, unsigned uid) {
   std::istringstream lines{std::string(uid_map)};
   bool any = false;
@@ -82,7 +82,7 @@ ContextError check_owner(int fd) {
   ucred peer{};
   socklen_t peer_length = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) != 0) {
-    return {errno, "cannot tell who owns brdmad"};
+    return {errno, "cannot read the owner of brdmad"};
   }
   if (!trusted(peer.uid)) {
     return {EACCES, "brdmad (pid " + std::to_string(peer.pid) + ") in this network namespace belongs to " +

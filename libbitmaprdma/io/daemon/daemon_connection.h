@@ -15,15 +15,16 @@ using Deadline = std::chrono::steady_clock::time_point;
 // Milliseconds left, at least 1 while the deadline has not passed, 0 after.
 [[nodiscard]] int milliseconds_left(Deadline deadline);
 
-// To the abstract Unix socket "@<name>", brdmad's if nothing is said. Errors: ECONNREFUSED nobody listens; ETIMEDOUT.
+// To the abstract Unix socket "@<name>", by default brdmad's. Errors: ECONNREFUSED no listener; ETIMEDOUT.
 [[nodiscard]] Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline,
                                                                      std::string_view name = kDaemonName);
 
-// Before taking a socket from a daemon: one of another user (but root) could read what is meant for us. EACCES then.
+// Call before taking a socket from a daemon: a daemon of another user (except root) could read our traffic. EACCES
+// then.
 [[nodiscard]] ContextError check_owner(int fd);
 
-// For check_owner(), of the text of /proc/self/uid_map: inside a user namespace that has no user of that number,
-// whoever is outside looks like him, the machine's root as well. Where the namespace has one, or all, it is that user.
+// For check_owner(), with the text of /proc/self/uid_map. True: inside a user namespace without a user of that number,
+// every outside user has it, the machine's root as well. False: the namespace has that user, or all.
 [[nodiscard]] bool is_whoever_is_outside(std::string_view uid_map, unsigned uid);
 
 // Sends all of it. Errors: EPIPE the daemon closed; ETIMEDOUT.

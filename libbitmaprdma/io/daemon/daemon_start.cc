@@ -35,7 +35,7 @@ std::string directory_of(std::string path) {
   return path;
 }
 
-// Where the shared object or program lies that holds this code; empty when that can't be told.
+// Directory of the shared object or program that holds this code; empty: unknown.
 std::string own_directory() {
   Dl_info info{};
   std::array<char, PATH_MAX> path{};
@@ -72,16 +72,15 @@ struct SpawnPlan {
   std::byte* inner_stack_top;
 };
 
-// Runs on borrowed memory (CLONE_VM) while the application's thread is stopped: system calls only, and past those
-// functions of the same name that libraries put in their place (librspreload's dup2() forgot the application's
-// sockets).
+// Runs on borrowed memory (CLONE_VM) while the application's thread is stopped: system calls only, never the library
+// functions, which a preloaded library may replace (librspreload's dup2() forgot the application's sockets).
 int run_daemon(void* argument) {
   const auto& plan = *static_cast<const SpawnPlan*>(argument);
   for (int fd = 0; fd < kReadyFd; ++fd) ::syscall(SYS_dup3, plan.null_fd, fd, 0);
   ::syscall(SYS_dup3, plan.ready_fd, kReadyFd, 0);
   const bool vault = plan.vault_fd >= 0 && ::syscall(SYS_dup3, plan.vault_fd, kVaultFd, 0) >= 0;
   ::syscall(SYS_close_range, vault ? kVaultFd + 1 : kVaultFd, ~0u,
-            0u);  // older kernels have none: brdmad closes what it finds as well
+            0u);  // older kernels have none: brdmad closes inherited ones as well
   if (::chdir("/") == 0) ::execve(plan.program, plan.arguments, plan.environment);
   constexpr std::string_view kMessage = "error 8 brdmad cannot be executed\n";
   ::syscall(SYS_write, kReadyFd, kMessage.data(), kMessage.size());
@@ -176,7 +175,7 @@ ContextError start_daemon(const std::string& program, Deadline deadline, int vau
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return refused("no pipe for starting brdmad can be made", errno);
   const FileDescriptor read_end{ends[0]};
   FileDescriptor write_end{ends[1]};
-  // Out of the way of the descriptors that the new process is given: an application may have closed 0, 1 or 2.
+  // Moves it beyond the descriptors of the new process: an application may have closed 0, 1 or 2.
   FileDescriptor ready{::fcntl(write_end.get(), F_DUPFD_CLOEXEC, kVaultFd + 1)};
   if (!ready.valid()) return refused("no pipe for starting brdmad can be made", errno);
   const FileDescriptor opened{::open("/dev/null", O_RDWR | O_CLOEXEC)};

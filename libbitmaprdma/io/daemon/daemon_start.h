@@ -1,11 +1,11 @@
-// io/daemon/daemon_start.h - starts brdmad from inside an application, which must not notice.
+// io/daemon/daemon_start.h - starts brdmad from inside an application, without side effects on it.
 //
 // The new process gets: its own session, the root directory, /dev/null as standard streams, no descriptor but one pipe
 // and the vault where there is one, the environment without LD_PRELOAD. It is a grandchild made with clone(2) without a
-// termination signal: no SIGCHLD, nothing that the application's wait() would return, no copy of its address space, no
+// termination signal: no SIGCHLD, no result for the application's wait(), no copy of its address space, no
 // pthread_atfork handlers.
 //
-// What brdmad writes to that pipe (descriptor kReadyFd, option --ready-fd), one line, then closes it:
+// brdmad writes one line to that pipe (descriptor kReadyFd, option --ready-fd), then closes it:
 //   "ready"                   it serves
 //   "taken"                   another brdmad was faster: connect to that one
 //   "error ERRNO MESSAGE"     it can't serve, and why
@@ -24,8 +24,8 @@ inline constexpr int kReadyFd = 3, kVaultFd = 4;
 // directory, ../bin, ../../bin, ../libexec/bitmaprdma; else in PATH.
 [[nodiscard]] Result<std::string, ContextError> find_daemon(const std::string& configured);
 
-// Done when brdmad serves, or another one does (or did, and is about to). Errors: what brdmad says; ETIMEDOUT; ENOEXEC.
-// `vault_fd`: of a dead daemon, which this one goes on with (docs/daemon.md); -1: none.
+// Done when brdmad serves, or another one does (or did, and is about to). Errors: brdmad's own; ETIMEDOUT; ENOEXEC.
+// `vault_fd`: a dead daemon's vault, which this one adopts (docs/daemon.md); -1: none.
 [[nodiscard]] ContextError start_daemon(const std::string& program, Deadline deadline, int vault_fd = -1);
 
 }  // namespace brdma::io

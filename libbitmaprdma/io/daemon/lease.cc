@@ -32,8 +32,8 @@ namespace {
 
 constexpr int kStartsMax = 500;  // a start takes milliseconds: more means a daemon that ends as soon as it is ready
 
-// The sockets of this process's leases. One whose daemon is gone still holds port 4791, which would keep the next
-// daemon from starting; so acquire_lease() puts those aside.
+// The sockets of this process's leases. A socket whose daemon is gone still holds port 4791, which would keep the next
+// daemon from starting; so acquire_lease() replaces it.
 struct LeaseList {
   std::mutex mutex;
   struct Entry {
@@ -49,16 +49,16 @@ LeaseList& leases() {
 }
 
 bool peer_open(int control_fd) {
-  pollfd end{control_fd, POLLRDHUP, 0};  // what waits there to be read is io/management/control_thread.h's
+  pollfd end{control_fd, POLLRDHUP, 0};  // io/management/control_thread.h reads its data
   while (::poll(&end, 1, 0) < 0 && errno == EINTR) {
   }
   return end.revents == 0;
 }
 
-// Replaces the socket behind `fd` by one that nobody sends to, in one step: another thread may be using the number.
+// Replaces the socket behind `fd` by one that receives nothing, atomically: another thread may be using the number.
 void replace_by_silent_socket(int fd) {
   const FileDescriptor silent{open_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  ::shutdown(fd, SHUT_RDWR);  // answers ENOTCONN, but wakes whoever waits on the old socket
+  ::shutdown(fd, SHUT_RDWR);  // returns ENOTCONN, but wakes threads that wait on the old socket
   if (silent.valid()) ::dup3(silent.get(), fd, O_CLOEXEC);
 }
 
@@ -136,7 +136,7 @@ bool is_lease_socket(int fd, bool dual_stack) {
          (flags & O_NONBLOCK) != 0;
 }
 
-// Whatever calls itself brdmad: nothing that it sends may end the program. Null, or what is wrong with it.
+// Checks an answer of any process that calls itself brdmad: no input may end the program. Null, or its fault.
 const char* wrong_with(const Answer& answer) {
   const LeaseReply& reply = answer.reply;
   if (reply.slot_bits != kSlotBits || !is_leasable(reply.slot)) return "a slot out of range";
@@ -151,7 +151,7 @@ ContextError does_not_stay() {
   return {ETIMEDOUT, "brdmad was started but does not stay: run it with --foreground to see why"};
 }
 
-// Worth another round: nobody listens, or the daemon was just ending.
+// Worth another try: no listener, or the daemon was about to end.
 bool daemon_gone(int error) { return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE; }
 
 Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& connection, Deadline deadline) {
@@ -177,7 +177,7 @@ Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& 
   return answer;
 }
 
-// Asks again where the daemon was just ending.
+// Asks again if the daemon was about to end.
 Result<Answer, ContextError> ask(const DeviceInfo& device, FileDescriptor& connection) {
   const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kLeaseTimeoutMs);
   for (int attempts = 0;; ++attempts) {

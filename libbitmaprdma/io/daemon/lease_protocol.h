@@ -1,19 +1,19 @@
-// io/daemon/lease_protocol.h - what a process and brdmad say to each other over the abstract stream socket "@brdmad".
+// io/daemon/lease_protocol.h - protocol between a process and brdmad over the abstract stream socket "@brdmad".
 //
-// One socket serves two languages; the first byte tells which:
+// One socket serves two protocols; the first byte selects:
 //   'B'  a LeaseRequest, answered by a LeaseReply with descriptors attached when error is 0: receive socket, statistics
 //        page, device/device_use.h's table, whose row is the slot, lifeline, and the vault where the process may have
 //        it. The lifeline closes when brdmad is dead, which the connection need not do: the vault keeps it open
 //        (docs/daemon.md). A later brdmad sends its own, with an empty line. The connection then stays open for the
-//        lease's life, and brdmad asks the process over it: one JSON object a line, an empty line before it, answered
-//        by one on one line (io/management/management.h). Other lines are to be ignored by both (a restarted worker
+//        lease's life, and brdmad sends queries over it: one JSON object a line, an empty line before it, answered
+//        by one on one line (io/management/management.h). Both must ignore other lines (a restarted worker
 //        repeats a reply that may have been lost, or sees half an answer).
 //   'B'  likewise a SlotRequest, by a process that has a lease and needs more queue pair numbers than its slot has:
-//        answered by a SlotReply; what is sent to the slot in it comes to the lease's socket from then on.
+//        answered by a SlotReply; packets to its slot come to the lease's socket from then on.
 //   '{'  a JSON object on one line, answered by one on one line; any number of them.
 // Numbers in host order: both ends are on one machine. Text is NUL-terminated and cut to fit.
-// Versioned by kLeaseVersion (a change of a struct, or of what QP numbers mean) and, for the statistics page, by its
-// layout hash.
+// Versioned by kLeaseVersion (a change of a struct, or of the meaning of QP numbers) and, for the statistics page, by
+// its layout hash.
 #pragma once
 
 #include <algorithm>
@@ -48,12 +48,12 @@ struct LeaseRequest {
   std::uint16_t version = kLeaseVersion;
   std::uint16_t reserved = 0;
   std::uint32_t bytes = sizeof(LeaseRequest);
-  std::uint32_t pid = 0;  // used where the kernel can't tell (another PID namespace); for display only
+  std::uint32_t pid = 0;  // used where the kernel does not know it (another PID namespace); for display only
   std::uint64_t statistics_layout = 0;
   std::uint32_t statistics_bytes = sizeof(Statistics);
   std::uint32_t reserved2 = 0;
   std::array<char, 16> program{};  // for display
-  std::array<char, 64> device{};   // brdma_<netdev>
+  std::array<char, 64> device{};   // fault and remedy, when error is not 0
 };
 
 struct LeaseReply {
@@ -65,7 +65,7 @@ struct LeaseReply {
   std::uint32_t slot = 0;
   std::uint32_t dual_stack = 0;
   std::uint64_t lease_id = 0;
-  std::array<char, 512> message{};            // what is wrong and what to do, when error is not 0
+  std::array<char, 512> message{};            // fault and remedy, when error is not 0
   std::array<char, kSettingsMax> settings{};  // set at run time for the device: lines `key=value`
 };
 
@@ -75,7 +75,7 @@ struct SlotRequest {
   std::uint16_t reserved = 0;
   std::uint64_t lease_id = 0;
   std::uint32_t slot = 0;   // the lease's
-  std::uint32_t slots = 1;  // how many it has. Asked for once more it is the same one: an answer may be lost
+  std::uint32_t slots = 1;  // their present number. A repeated request has the same one: an answer may be lost
 };
 
 struct SlotReply {
@@ -84,7 +84,7 @@ struct SlotReply {
   std::uint16_t reserved = 0;
   std::int32_t error = 0;  // errno value
   std::uint32_t slot = 0;
-  std::array<char, 512> message{};  // what is wrong and what to do, when error is not 0
+  std::array<char, 512> message{};  // fault and remedy, when error is not 0
 };
 
 static_assert(std::is_trivially_copyable_v<SlotRequest> && sizeof(SlotRequest) == 24);
@@ -94,15 +94,15 @@ static_assert(std::is_trivially_copyable_v<LeaseReply> && sizeof(LeaseReply) == 
 
 static_assert(sizeof(UseTable::rows) == kSlotCount * sizeof(UseRow));
 
-// Limits in force; what they limit is in the row of the table.
+// Limits in force; their uses are in the table's row.
 struct Gauges {
   std::uint64_t queue_pairs_max = 0, state_bytes_max = 0;
 };
 
-// The memory behind the statistics descriptor: sealed against resizing. What does not change with the list of counters
-// comes first: a library with other counters still tells its events.
+// The memory behind the statistics descriptor: sealed against resizing. The part that does not depend on the list of
+// counters comes first: so a library with other counters still reports its events.
 struct StatisticsPage {
-  trace::EventRing events;  // `read` is the daemon's to write
+  trace::EventRing events;  // brdmad writes `read`
   Gauges gauges;
   alignas(4096) Statistics statistics;
 };

@@ -1,4 +1,4 @@
-// io/daemon/refusal.h - what the system refused, as a sentence that says what to do about it.
+// io/daemon/refusal.h - a refusal of the system, as a sentence with its remedy.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace brdma::io {
 
-// "<what>: <errno's words>: <what to do>". For the calls that make descriptors, sockets, memory, processes.
+// "<what>: <errno's text>: <remedy>". For calls that make descriptors, sockets, memory, processes.
 [[nodiscard]] std::string refusal(std::string_view what, int error);
 
 }  // namespace brdma::io

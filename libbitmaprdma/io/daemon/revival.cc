@@ -19,13 +19,13 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// A start takes some 10 ms. Who comes before us in the order may have died as well.
+// A start takes some 10 ms. A program before us in the order may have died as well.
 constexpr milliseconds kTurn{20}, kTurnMax{500};
 constexpr milliseconds kLookAgain{20}, kPauseMax{1000};
 constexpr std::chrono::seconds kStartWithin{5};
-constexpr int kStartsMin = 3;  // a program that was stopped meanwhile tries as well before it gives up
+constexpr int kStartsMin = 3;  // a program that was stopped meanwhile also tries before it gives up
 
-// A daemon, from its first step on, or one that is about to be gone.
+// True if a daemon exists, from its first step on, or one that is about to end.
 bool somebody_is_there() {
   const FileDescriptor probe{open_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   sockaddr_un address{};
@@ -74,7 +74,7 @@ void Revival::start() {
   ++starts_;
   const auto program = find_daemon(control::load_settings().settings.daemon_path);
   if (program) (void)start_daemon(program.value(), Clock::now() + kStartWithin, vault_.get());
-  next_ = Clock::now() + std::min(kLookAgain * starts_, kPauseMax);  // its lifeline comes before that, as a rule
+  next_ = Clock::now() + std::min(kLookAgain * starts_, kPauseMax);  // usually its lifeline comes before that
 }
 
 void Revival::give_up() {

@@ -1,15 +1,14 @@
-// io/daemon/revival.h - a program's part in what happens when brdmad is killed: holder and worker at once, with the
-// container, the service or the job of the program that came first. Nothing that a lease needs ends with it
-// (docs/daemon.md): the vault keeps it all, and a daemon that adopts the vault is started by a program that has it.
-// Packets go on meanwhile.
+// io/daemon/revival.h - a program's part in the restart of brdmad after it was killed, holder and worker at once, for
+// example with the container, the service or the job that started it. No lease is lost (docs/daemon.md): the vault
+// keeps the state, and a program that has the vault starts a daemon that adopts it. Packets continue meanwhile.
 //
 // Driven by the lease's control thread:
 //   poll(lifeline())       readable: brdmad is dead; daemon_died()
 //   a descriptor came      on the lease's connection: the next brdmad's lifeline; daemon_lives()
-//   act() at deadline()    starts a daemon where nobody has; gives up after kGiveUpAfter without any: ends the lease's
-//                          connection, which then looks as if brdmad had closed it
+//   act() at deadline()    starts a daemon unless one is starting; gives up after kGiveUpAfter without any: ends the
+//                          lease's connection, which then looks as if brdmad had closed it
 // Programs act one after the other, in the order of their slots, so that a hundred don't start a hundred daemons; two
-// that do so together are no harm (docs/daemon.md).
+// that act together do no harm (docs/daemon.md).
 #pragma once
 
 #include <chrono>
@@ -27,7 +26,7 @@ class Revival {
   static constexpr std::chrono::seconds kGiveUpAfter{10};
 
   Revival() = default;
-  // `use` outlives this; null: who goes first is not known.
+  // `use` outlives this; null: the order is unknown.
   Revival(FileDescriptor lifeline, FileDescriptor vault, int control_fd, const UseTable* use, std::uint32_t slot)
       : lifeline_(std::move(lifeline)), vault_(std::move(vault)), control_fd_(control_fd), use_(use), slot_(slot) {}
 

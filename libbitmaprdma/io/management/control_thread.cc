@@ -20,8 +20,8 @@
 namespace brdma::io {
 namespace {
 
-constexpr int kLookMs = 500;    // where no descriptor says that something has changed
-constexpr int kWriteMs = 5000;  // brdmad reads at once, or is stuck: then the answer is given up
+constexpr int kLookMs = 500;    // where no descriptor reports a change
+constexpr int kWriteMs = 5000;  // brdmad reads at once, or hangs: then the answer is dropped
 
 }  // namespace
 
@@ -43,8 +43,8 @@ bool ControlThread::start(int connection_fd, Answer answer) {
 
 void ControlThread::start_again() {
   if (!thread_.joinable()) return;
-  ::new (static_cast<void*>(&thread_)) std::thread;       // names one that is not in this process
-  stop_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));  // the other one is the parent's as well
+  ::new (static_cast<void*>(&thread_)) std::thread;       // it names a thread that is not in this process
+  stop_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));  // the old one is shared with the parent
   if (connection_fd_ >= 0 && stop_.valid()) thread_ = start_thread([this] { run(); });
 }
 
@@ -53,7 +53,7 @@ void ControlThread::run() {
   try {
     while (serve()) {
     }
-  } catch (const std::bad_alloc&) {  // nobody answers from here on; brdmad says so
+  } catch (const std::bad_alloc&) {  // no answers from here on; brdmad reports it
   }
 }
 
@@ -62,7 +62,7 @@ void ControlThread::watch(int fd, std::function<void()> on_readable) {
   on_readable_ = std::move(on_readable);
 }
 
-// One thing that happened. False: to stop.
+// Handles one event. False: to stop.
 bool ControlThread::serve() {
   std::array<pollfd, 4> fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{connection_fd_, POLLIN, 0},
                             pollfd{watched_fd_, POLLIN, 0}, pollfd{revival_.lifeline(), POLLIN, 0}};
@@ -81,7 +81,7 @@ bool ControlThread::serve() {
     }
   }
   if (fds[2].revents != 0 || (looks && ready == 0)) on_readable_();
-  // What came on the connection goes first: it may be the next lifeline, or the end.
+  // The connection's data goes first: it may be the next lifeline, or the end.
   if (fds[3].revents != 0 && fds[1].revents == 0) revival_.daemon_died();
   revival_.act();
   return true;
@@ -108,7 +108,7 @@ bool ControlThread::read_more() {
   std::array<FileDescriptor, kLeaseDescriptors> came;
   const ssize_t got = receive_with_descriptors(
       connection_fd_, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}, came, MSG_DONTWAIT);
-  // Several came with an answer that was repeated to be sure.
+  // Several came with a repeated answer.
   if (came[0].valid() && !came[1].valid()) revival_.daemon_lives(std::move(came[0]));
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   if (input_.size() > kQueryLineMax) input_.clear();  // no question is so long
@@ -122,7 +122,7 @@ void ControlThread::answer_lines() {
     input_.erase(0, end + 1);
     if (line.empty() || line.front() != '{') continue;
     const std::string reply = answer_(line);
-    if (!reply.empty() && !write("\n" + reply)) return;  // behind half an answer that was given up, if any
+    if (!reply.empty() && !write("\n" + reply)) return;  // the line feed ends an unfinished answer, if any
   }
 }
 

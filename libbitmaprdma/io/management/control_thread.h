@@ -1,10 +1,9 @@
-// io/management/control_thread.h - listens on the lease's connection for what brdmad asks (io/management/management.h)
-// and answers.
+// io/management/control_thread.h - answers brdmad's queries on the lease's connection (io/management/management.h).
 //
-// A thread of its own, because nobody else always can: the progress thread spins while packets come and is not there
-// before the first queue pair, the application may compute for hours. It sleeps in poll() until brdmad writes or is
-// dead (io/daemon/revival.h), or a further descriptor has news (io/netdev/netdev_watch.h); all signals are blocked in
-// it. fork(): the child has no such thread.
+// A thread of its own, because no other is always available: the progress thread spins while packets come and does not
+// exist before the first queue pair, and the application may compute for hours. It sleeps in poll() until brdmad writes
+// or dies (io/daemon/revival.h), or a further descriptor is readable (io/netdev/netdev_watch.h); all signals are
+// blocked in it. fork(): the child has no such thread.
 #pragma once
 
 #include <functional>
@@ -31,11 +30,12 @@ class ControlThread {
   void watch(int fd, std::function<void()> on_readable);
   // Likewise: called once, when the other end of the connection has closed.
   void at_hangup(std::function<void()> on_hangup) { on_hangup_ = std::move(on_hangup); }
-  // Likewise: what to do when brdmad is dead.
+  // Likewise: the actions when brdmad is dead.
   void survive(Revival revival) { revival_ = std::move(revival); }
-  // `connection_fd` outlives the thread. False: the system gives no thread or descriptor; nobody answers then.
+  // `connection_fd` outlives the thread. False: the system gives no thread or descriptor; queries are not answered
+  // then.
   bool start(int connection_fd, Answer answer);
-  // In a forked child, which has not got the thread: starts it there, if there was one.
+  // In a forked child, which lacks the thread: starts it there, if there was one.
   void start_again();
 
  private:

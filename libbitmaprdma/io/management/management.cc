@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kPairsPerLock = 32;
-constexpr std::size_t kIcmpMax = 600;  // what brdmad hands on
+constexpr std::size_t kIcmpMax = 600;  // longest message from brdmad
 
 std::optional<std::size_t> read_hexadecimal(std::string_view text, MutableBytes out) {
   if (text.size() % 2 != 0 || text.size() / 2 > out.size()) return std::nullopt;
@@ -95,7 +95,7 @@ std::string Management::answer(std::string_view line) {
   return reply.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }
 
-// Nobody waits for an answer, but for what is to be sent again: at once.
+// No answer is expected; retransmissions leave at once.
 void Management::take_icmp(const Json& news) {
   const auto messages = news.find("messages");
   if (messages == news.end() || !messages->is_array()) return;
@@ -156,7 +156,7 @@ Json Management::set(const Json& request) {
     const Instant now = monotonic_now();
     status = shard_.engine().change_recovery(qpn, Changes{*changes}, now);
     if (!qpn) reached = shard_.engine().queue_pairs();
-    shard_.settle(now);  // deadlines may be others now
+    shard_.settle(now);  // deadlines may have changed
     wake = shard_.progress_owner().take_wake_request();
   }
   if (wake) shard_.progress_owner().wake();

@@ -1,27 +1,27 @@
-// io/management/management.h - what a process answers its brdmad about its engine: one JSON object a line, one back
-// with the same `id`. The way is the lease's connection; io/management/control_thread.h listens.
+// io/management/management.h - a process's answers to its brdmad about its engine: one JSON object a line, one back
+// with the same `id`. They travel on the lease's connection; io/management/control_thread.h reads it.
 //
 //   {"id":1,"do":"recovery","qp":N}                        settings in force; without "qp": for queue pairs made now
 //   {"id":1,"do":"set","qp":N,"settings":{"KEY":VALUE}}    changes them; without "qp": for all, and those made later
-//   {"id":1,"do":"queue_pairs","qp":N}                     how they stand: all, or one
+//   {"id":1,"do":"queue_pairs","qp":N}                     their state: all, or one
 //   {"id":1,"do":"statistics","qp":N}                      their counters
 //   {"id":1,"do":"gaps","qp":N}  {"id":1,"do":"duplicates","qp":N}   their records: of all queue pairs, or of one
-//   {"id":1,"do":"retransmit","qp":N,"psn":P,"count":C}    sends packets again that are not acknowledged; "gaps":true:
+//   {"id":1,"do":"retransmit","qp":N,"psn":P,"count":C}    retransmits unacknowledged packets; "gaps":true:
 //                                                          gaps count as lost. Without "psn": all
-//   {"id":1,"do":"objects"}                                how many there are of each; where packets come by
+//   {"id":1,"do":"objects"}                                number of each kind; the sockets that packets come by
 //   {"id":1,"do":"completion_queues"}  {"id":1,"do":"memory_regions"}
-//   {"id":1,"do":"link_reports"}                           what links said, which the controller should know; once
+//   {"id":1,"do":"link_reports"}                           links' reports, for the controller; once
 //   {"id":1,"do":"managed"}                                destinations on the managed list
 //   {"id":1,"do":"manage","destination":"10.0.0.1"}        puts one there; "changed": false where nothing is sent there
 //   {"id":1,"do":"release","destination":"10.0.0.1"}       takes it off; "changed": false where it is not there
 //   {"do":"lower","destination":"10.0.0.1"}                not a question: a control packet of the controller
-//   {"do":"icmp","messages":["0400..."]}                   not a question: what the network says of packets sent, each
-//                                                          message in hexadecimal, from the ICMP header on
+//   {"do":"icmp","messages":["0400..."]}                   not a question: ICMP messages about sent packets, each
+//                                                          in hexadecimal, from the ICMP header on
 //
-// A question about queue pairs or memory regions is answered with keys and PSNs, by which packets could be forged, only
-// where it has "keys":true: brdmad says so of who may know them.
-// Errors: {"id":1,"error":{"errno":N,"message":"..."}}. The engine's lock is held for the time of some dozen queue
-// pairs at a time, never while something is written: the data path does not wait for a manager.
+// Answers about queue pairs or memory regions contain keys and PSNs, by which packets could be forged, only with
+// "keys":true: brdmad sets it for users who may know them.
+// Errors: {"id":1,"error":{"errno":N,"message":"..."}}. The engine's lock is held for some dozen queue pairs at a time,
+// never during a write: the data path does not wait for a manager.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -35,10 +35,10 @@ namespace brdma::io {
 
 class Management {
  public:
-  // `tells_memory`: else it has no regions to tell, another shard of the device tells them.
+  // `tells_memory` false: another shard of the device reports the memory regions.
   explicit Management(Shard& shard, bool tells_memory = true) : shard_(shard), tells_memory_(tells_memory) {}
 
-  // The answer with its line feed; empty where `line` is not a question. Does not throw but std::bad_alloc.
+  // The answer with its line feed; empty where `line` is not a question. Throws only std::bad_alloc.
   [[nodiscard]] std::string answer(std::string_view line);
 
  private:

@@ -1,4 +1,4 @@
-// io/management/management_answers.h - private: what the files of io/management/management.h share.
+// io/management/management_answers.h - private: shared by the files of io/management/management.h.
 #pragma once
 
 #include <cerrno>
@@ -15,10 +15,10 @@ namespace brdma::io {
 
 inline constexpr std::size_t kRowsMax = 15'360;
 
-// The rows of an answer, up to what brdmad takes of one.
+// The rows of an answer, up to brdmad's limit.
 class Rows {
  public:
-  // False: there is no room for it, and the list is cut.
+  // False: no room, and the list is cut.
   bool add(nlohmann::ordered_json row) {
     if (cut_) return false;
     bytes_ += row.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace).size() + 1;
@@ -30,7 +30,7 @@ class Rows {
   [[nodiscard]] nlohmann::ordered_json answer() && { return {{"rows", std::move(rows_)}, {"cut", cut_}}; }
 
  private:
-  static constexpr std::size_t kFrameBytes = 4096;  // what stands around them
+  static constexpr std::size_t kFrameBytes = 4096;  // the rest of the answer
   nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
   std::size_t bytes_ = 0;
   bool cut_ = false;

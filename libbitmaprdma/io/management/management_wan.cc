@@ -1,4 +1,4 @@
-// Questions of spec 3: what links said, which destinations are managed.
+// Questions of spec 3: links' reports, managed destinations.
 #include <cerrno>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -49,7 +49,7 @@ Status Management::change_managed(const IpAddress& peer, Status (Engine::*change
     const std::lock_guard held{shard_.lock()};
     const Instant now = monotonic_now();
     status = (shard_.engine().*change)(peer, now);
-    shard_.settle(now);  // deadlines may be others now
+    shard_.settle(now);  // deadlines may have changed
     wake = shard_.progress_owner().take_wake_request();
   }
   if (wake) shard_.progress_owner().wake();
@@ -70,7 +70,7 @@ Json Management::release(const Json& request) {
   return {{"changed", change_managed(*peer, &Engine::release_destination).ok()}};
 }
 
-// Nobody waits for an answer.
+// No answer is expected.
 void Management::take_control_packet(const Json& news) {
   if (const auto peer = control::destination_of(news)) (void)change_managed(*peer, &Engine::handle_control_packet);
 }

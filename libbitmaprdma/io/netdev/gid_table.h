@@ -1,9 +1,9 @@
-// io/netdev/gid_table.h - the GIDs of one device, by index, as the kernel keeps them: an address has its index for
+// io/netdev/gid_table.h - the GIDs of one device, by index, as the kernel keeps them: an address keeps its index for
 // life.
-//   slot 0          the default GID, made of the MAC (RoCEv2 names a device by it), whatever addresses there are
-//   the others      an IP address each; one that comes takes the first free slot, one that goes leaves a hole (zero)
-// The number of slots is what ibv_port_attr::gid_tbl_len says; it only grows, by doubling. Pure: who reads the
-// interfaces says what there is (io/gid_memory.h).
+//   slot 0          the default GID, made of the MAC (RoCEv2 names a device by it), for any set of addresses
+//   the others      an IP address each; a new one takes the first free slot, a removed one leaves a hole (zero)
+// The number of slots is ibv_port_attr::gid_tbl_len; it only grows, by doubling. Pure: the reader of the interfaces
+// passes the addresses (io/netdev/gid_tables.h).
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ inline constexpr std::size_t kGidSlotsMax = 256;  // ibv_global_route::sgid_inde
 class GidTable {
  public:
   GidTable() = default;
-  // As another process keeps it. It may say anything: update() drops what is not so.
+  // From another process, with any contents: update() drops invalid entries.
   explicit GidTable(std::span<const IpAddress> slots);
 
-  // What there is now. `default_gid`: none where the interface has no MAC; then slot 0 is one as the others.
+  // Sets the present addresses. `default_gid`: none where the interface has no MAC; then slot 0 is like the others.
   void update(const std::optional<IpAddress>& default_gid, std::span<const IpAddress> addresses);
 
   [[nodiscard]] const std::vector<IpAddress>& slots() const { return slots_; }

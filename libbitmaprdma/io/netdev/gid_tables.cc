@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::seconds kAnswerWithin{2};  // a brdmad that is stopped holds up who lists the devices
+constexpr std::chrono::seconds kAnswerWithin{2};  // a stopped brdmad delays the listing of devices by as much
 
 std::atomic<bool> kept_apart{false};
 

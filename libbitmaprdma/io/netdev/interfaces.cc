@@ -36,7 +36,7 @@ std::string without_label(const char* name) { return {name, std::strcspn(name, "
 int rank(const IpAddress& address) { return address.is_v4() ? 0 : is_link_local(address) ? 2 : 1; }
 
 void put_in_order(std::vector<Interface>& interfaces) {
-  std::erase_if(interfaces, [](const Interface& interface) { return interface.index == 0; });  // gone meanwhile
+  std::erase_if(interfaces, [](const Interface& interface) { return interface.index == 0; });  // removed meanwhile
   std::ranges::sort(interfaces, {}, &Interface::index);
   for (Interface& interface : interfaces) std::ranges::stable_sort(interface.addresses, {}, rank);
 }
@@ -78,7 +78,7 @@ int read_by_netlink(std::vector<Interface>& out) {
     }
   }
   ::freeifaddrs(list);
-  // Of IPv6 the kernel lists the newest first.
+  // The kernel lists IPv6 addresses newest first.
   const FileDescriptor fd = any_socket();
   for (Interface& interface : out) {
     ask_mtu(fd.get(), interface);
@@ -97,7 +97,7 @@ Interface& named(std::vector<Interface>& interfaces, const std::string& name) {
 }
 
 void add_ipv4_addresses(int fd, std::vector<Interface>& out) {
-  constexpr std::size_t kSpare = 16;  // for those that come between the two questions
+  constexpr std::size_t kSpare = 16;  // for interfaces added between the two calls
   ifconf list{};
   if (::ioctl(fd, SIOCGIFCONF, &list) != 0) return;
   std::vector<ifreq> entries(static_cast<std::size_t>(list.ifc_len) / sizeof(ifreq) + kSpare);
@@ -115,7 +115,7 @@ void add_ipv4_addresses(int fd, std::vector<Interface>& out) {
 // Lines such as "fe8000000000000000163efffe8a1f2b 02 40 20 80 eth0": address, then hexadecimal numbers, then the name.
 void add_ipv6_addresses(std::vector<Interface>& out) {
   std::ifstream file("/proc/self/net/if_inet6");
-  std::vector<std::pair<std::string, std::string>> lines;  // in no order of the kernel's: in one that stays
+  std::vector<std::pair<std::string, std::string>> lines;  // the kernel's order is arbitrary: use a stable one
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string digits, skipped, name;

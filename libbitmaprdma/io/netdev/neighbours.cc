@@ -23,11 +23,11 @@
 namespace brdma::io {
 namespace {
 
-// An answer about one route or neighbour has some 200 bytes. It lies on the stack of whichever thread sends, which may
-// be small.
+// An answer about one route or neighbour has some 200 bytes. It is on the stack of the sending thread, which may be
+// small.
 constexpr std::size_t kMessageBytes = 1024;
 
-// Takes one message, whatever it says. False: there is none; errno says why.
+// Receives and discards one message. False: there is none; errno says why.
 bool take_one(int fd) {
   std::byte begin{};
   return ::syscall(SYS_recvfrom, fd, &begin, sizeof begin, MSG_DONTWAIT, nullptr, nullptr) > 0;
@@ -60,9 +60,9 @@ class Question {
     std::memcpy(at + RTA_LENGTH(0), value.data(), value.size());
     message_->nlmsg_len = static_cast<std::uint32_t>(NLMSG_ALIGN(message_->nlmsg_len) + RTA_LENGTH(value.size()));
   }
-  // The kernel answers within the call that asks. False: no, or not this.
+  // The kernel answers within the call that asks. False: an error, or another answer.
   [[nodiscard]] bool ask(int fd, std::uint16_t answer_type) {
-    // What an earlier question left is not ours.
+    // Discards the rest of an earlier question.
     while (take_one(fd)) {
     }
     if (::syscall(SYS_sendto, fd, buffer_.data(), message_->nlmsg_len, MSG_DONTWAIT, nullptr, 0) < 0) return false;
@@ -70,7 +70,7 @@ class Question {
     return got_ >= static_cast<long>(NLMSG_LENGTH(sizeof(Header))) && message_->nlmsg_type == answer_type &&
            message_->nlmsg_len <= static_cast<std::size_t>(got_);
   }
-  // Of the answer; empty: none.
+  // An attribute of the answer; empty: none.
   [[nodiscard]] ConstBytes find(std::uint16_t type) const { return find_in(attributes(), type); }
   [[nodiscard]] static ConstBytes find_in(ConstBytes attributes, std::uint16_t type) {
     for (std::size_t at = 0; at + sizeof(rtattr) <= attributes.size();) {
@@ -172,7 +172,7 @@ Neighbours::Neighbours(std::uint32_t ifindex)
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_NEIGH | RTMGRP_LINK | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE | RTMGRP_IPV4_IFADDR |
                       RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_RULE;
-  // Without it nothing would be noticed before kKeep is over, which does as well.
+  // Without it changes are noticed after kKeep, which is soon enough.
   if (changes_.valid()) (void)::bind(changes_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
@@ -196,7 +196,7 @@ Neighbours::Entry& Neighbours::place_of(const IpAddress& source, const IpAddress
   return entry;
 }
 
-// What it was does not matter: all is asked for again.
+// Any change: all is queried again.
 void Neighbours::look_for_changes() {
   bool changed = false;
   while (take_one(changes_.get()) || errno == ENOBUFS) changed = true;
@@ -239,7 +239,7 @@ void Neighbours::ask(Entry& entry) {
   if (route->mtu != 0) entry.hop.mtu = std::min(entry.hop.mtu, route->mtu);
   const Trust trust = ask_neighbour(questions_.get(), ifindex_, route->next, entry.hop.destination);
   entry.made_sure = trust == Trust::kStale;
-  // The first time that it is stale the answer is UDP, and the kernel asks the neighbour.
+  // When it first becomes stale, send by UDP: the kernel then queries the neighbour.
   entry.usable = trust == Trust::kGood || (trust == Trust::kStale && made_sure);
 }
 

@@ -1,10 +1,10 @@
-// io/netdev/neighbours.h - by which Ethernet address a peer is reached through one interface: what the kernel's routes
-// and its neighbour table say, for packets that pass both by (AF_XDP).
+// io/netdev/neighbours.h - Ethernet addresses of peers behind one interface, from the kernel's routes and neighbour
+// table, for packets that bypass both (AF_XDP).
 //
-// Asked by netlink when a peer is first sent to, and again after kKeep, or as soon as the kernel told of a change to
-// any neighbour, route, address or link: that is looked for every kLookEvery. A neighbour that the kernel has not heard
-// of for some time is sent one batch by UDP, which makes the kernel ask for it; else nobody would ever notice that it
-// moved. Nothing blocks. One thread at a time.
+// Queried by netlink when a peer is first sent to, and again after kKeep, or after any change of a neighbour, route,
+// address or link: changes are checked every kLookEvery. To a neighbour that the kernel regards as stale one batch is
+// sent by UDP, which makes the kernel query it; else a moved neighbour would stay unnoticed. Nothing blocks. One thread
+// at a time.
 #pragma once
 
 #include <array>
@@ -30,8 +30,8 @@ class Neighbours {
  public:
   explicit Neighbours(std::uint32_t ifindex);
 
-  // Null: send by UDP, for now or for ever: another interface's peer, this machine's own address, multicast, no route,
-  // the kernel does not know its Ethernet address or wants to make sure of it. Valid until the next call.
+  // Null: send by UDP, for now or for ever. Reasons: another interface's peer, this machine's own address, multicast,
+  // no route, or the kernel does not know its Ethernet address or is verifying it. Valid until the next call.
   [[nodiscard]] const NextHop* find(const IpAddress& source, const IpAddress& destination, Instant now);
 
   static constexpr Duration kKeep = 1_s, kKeepUnknown = 100_ms, kLookEvery = 10_ms;

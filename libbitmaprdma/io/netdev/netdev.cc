@@ -30,16 +30,16 @@ namespace {
 
 constexpr std::size_t kDeviceNameMax = 63;  // IBV_SYSFS_NAME_MAX less its NUL
 
-// Mbit/s; 10,000 where the driver can't tell (veth of old kernels, tunnels, loopback).
+// Mbit/s; 10,000 where the driver reports none (veth of old kernels, tunnels, loopback).
 std::uint64_t read_speed(int socket_fd, const std::string& name) {
   constexpr std::uint64_t kUnknown = 10'000;
-  // The settings and as many words behind them as the kernel may want to write.
+  // The settings, with room for the words that the kernel may write behind them.
   alignas(ethtool_link_settings) std::array<std::byte, sizeof(ethtool_link_settings) + 3 * 127 * 4> buffer{};
   auto* link = reinterpret_cast<ethtool_link_settings*>(buffer.data());
   ifreq request{};
   name.copy(request.ifr_name, IFNAMSIZ - 1);
   request.ifr_data = reinterpret_cast<char*>(link);
-  // The first call answers, as a negative number, how many words each mask has; the second fills them in.
+  // The first call returns, as a negative number, the number of words of each mask; the second fills them in.
   for (int round = 0; round < 2; ++round) {
     link->cmd = ETHTOOL_GLINKSETTINGS;
     link->link_mode_masks_nwords = static_cast<std::int8_t>(-link->link_mode_masks_nwords);
@@ -54,8 +54,8 @@ std::uint64_t mix(std::uint64_t hash, std::string_view text) {
   return hash;
 }
 
-// For an interface without a MAC: the same at each call on this machine and in this network namespace, and marked as
-// locally assigned (universal bit clear, as a modified EUI-64 has it).
+// For an interface without a MAC: the same at each call on this machine and in this network namespace, marked as
+// locally assigned (universal bit clear, as in a modified EUI-64).
 std::uint64_t made_up_guid(const std::string& name) {
   std::uint64_t hash = mix(0xCBF29CE484222325u, name);
   std::array<char, 32> machine{};
@@ -68,7 +68,7 @@ std::uint64_t made_up_guid(const std::string& name) {
   return (hash & ~(std::uint64_t{3} << 56)) | 1;
 }
 
-// What this process has seen of an interface as a device: that stays while it is renamed, or given another MAC.
+// An interface as this process first saw it as a device: kept when it is renamed, or gets another MAC.
 struct Seen {
   std::string name;
   std::uint64_t guid = 0;
@@ -114,7 +114,7 @@ DeviceInfo make_device(const Interface& interface, const GidTable& gids, int soc
   return device;
 }
 
-// Names and GUIDs as this process knows them; a new device may not have another's.
+// Applies the names and GUIDs that this process knows; a new device must not have another's.
 void use_known_names(std::vector<DeviceInfo>& devices, std::map<std::uint32_t, Seen>& known) {
   for (DeviceInfo& device : devices) {
     const auto seen = known.find(device.ifindex);
@@ -131,7 +131,7 @@ void use_known_names(std::vector<DeviceInfo>& devices, std::map<std::uint32_t, S
   }
 }
 
-// Interfaces that share a MAC (VLANs, bridges) would share a GUID: the later ones take their index into its middle.
+// Interfaces that share a MAC (VLANs, bridges) would share a GUID: the later ones put their index into its middle.
 void make_guids_unique(std::vector<DeviceInfo>& devices) {
   for (std::size_t i = 1; i < devices.size(); ++i) {
     const auto taken = [&] {
@@ -197,13 +197,13 @@ namespace brdma {
 
 namespace {
 
-// Not for ever, as what a policy refuses: what was so a moment ago is the best answer.
+// Temporary, unlike a refusal by policy: the last result is the best answer.
 bool is_want_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS; }
 
 }  // namespace
 
-// An interface without an address can't be reached by RoCEv2, so it makes no device, unless it was one before. By
-// index, loopback last.
+// RoCEv2 cannot reach an interface without an address, so it makes no device, unless it was one before. By index,
+// loopback last.
 std::vector<DeviceInfo> list_devices() {
   io::Memory& memory = io::memory();
   const std::lock_guard guard(memory.lock);
@@ -215,7 +215,7 @@ std::vector<DeviceInfo> list_devices() {
     memory.listed.clear();
     memory.network = network;
   }
-  io::adopt_common(memory.gids);  // before the interfaces are read: what it has and they have not is gone meanwhile
+  io::adopt_common(memory.gids);  // before the interfaces are read: entries that only brdmad has are gone meanwhile
   std::vector<io::Interface> interfaces;
   if (io::read_interfaces(interfaces) != 0) return memory.listed;
   io::update(memory.gids, interfaces);
@@ -226,7 +226,7 @@ std::vector<DeviceInfo> list_devices() {
   for (const io::Interface& interface : interfaces) {
     const auto gids = memory.gids.find(interface.index);
     if (gids == memory.gids.end()) continue;
-    // lo that is down says no more than that nothing is up.
+    // If lo is down, it adds no information.
     if (interface.is_loopback() && !interface.is_up() && !memory.devices.contains(interface.index)) continue;
     auto& list = interface.is_loopback() ? loopback : devices;
     list.push_back(io::make_device(interface, gids->second, socket_fd.get()));

@@ -17,10 +17,9 @@
 namespace brdma::io {
 namespace {
 
-constexpr std::size_t kBufferBytes = 16'384;  // longer messages are cut; what is needed stands at their beginning
+constexpr std::size_t kBufferBytes = 16'384;  // longer messages are cut; the needed part is at their beginning
 
-// What one message says about the interface. Its payload begins with the interface's index in a place that depends on
-// the kind.
+// Evaluates one message about the interface. The offset of the interface's index in its payload depends on the kind.
 NetdevWatch::Change judge(const nlmsghdr& header, const std::byte* payload, std::size_t bytes, std::uint32_t ifindex) {
   std::uint32_t subject = 0;
   const auto load = [&](std::size_t offset) {
@@ -39,7 +38,7 @@ NetdevWatch::Change judge(const nlmsghdr& header, const std::byte* payload, std:
       break;
   }
   if (subject != ifindex) return NetdevWatch::Change::kNone;
-  // A bridge's port is "deleted" from the bridge, too: that is another family.
+  // A bridge's port is "deleted" from the bridge, too: in another family.
   const bool link_gone = header.nlmsg_type == RTM_DELLINK && bytes > 0 && payload[0] == std::byte{AF_UNSPEC};
   return link_gone ? NetdevWatch::Change::kRemoved : NetdevWatch::Change::kChanged;
 }
@@ -59,7 +58,7 @@ void NetdevWatch::open(std::uint32_t ifindex) {
 
 std::optional<Interface> NetdevWatch::look() const {
   std::vector<Interface> interfaces;
-  if (read_interfaces(interfaces) != 0) return seen_;  // nothing can be known
+  if (read_interfaces(interfaces) != 0) return seen_;  // unknown
   const auto found = std::ranges::find(interfaces, ifindex_, &Interface::index);
   return found == interfaces.end() ? std::nullopt : std::optional{*found};
 }
@@ -79,7 +78,7 @@ NetdevWatch::Change NetdevWatch::read() {
   for (;;) {
     const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == ENOBUFS) {  // some were lost: anything may have happened
+    if (got < 0 && errno == ENOBUFS) {  // some were lost: any change is possible
       seen = std::max(seen, Change::kChanged);
       continue;
     }

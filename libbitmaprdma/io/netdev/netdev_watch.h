@@ -1,6 +1,6 @@
-// io/netdev/netdev_watch.h - tells that a network interface may have changed: its state or its addresses. What has
-// changed is for the caller to look up; several changes may be reported as one. Where no netlink socket is to be had (a
-// sandbox) the interface is looked at instead, as often as the caller calls read().
+// io/netdev/netdev_watch.h - reports possible changes of a network interface: its state or its addresses. The caller
+// looks up the details; several changes may be reported as one. Without a netlink socket (a sandbox), each call of
+// read() checks the interface instead.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class NetdevWatch {
 
   // Of the interface with this index, in the network namespace of the caller.
   void open(std::uint32_t ifindex);
-  // Readable: call read(). -1: nothing will say so, call it now and then.
+  // Readable: call read(). -1: no notification, call it from time to time.
   [[nodiscard]] int fd() const { return socket_.get(); }
   // Since the last call. Does not block.
   [[nodiscard]] Change read();
@@ -26,7 +26,7 @@ class NetdevWatch {
   [[nodiscard]] std::optional<Interface> look() const;
   [[nodiscard]] Change compare();
   std::uint32_t ifindex_ = 0;
-  std::optional<Interface> seen_;  // without a socket: when it was looked at last
+  std::optional<Interface> seen_;  // without a socket: its last state
   FileDescriptor socket_;
 };
 

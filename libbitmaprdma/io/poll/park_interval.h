@@ -1,10 +1,10 @@
-// io/poll/park_interval.h - how long a parked progress thread sleeps until it looks again whether the program still
-// calls. Pure: told what the looks found.
+// io/poll/park_interval.h - how long a parked progress thread sleeps until it checks again whether the program still
+// calls. Pure.
 //
-// A look costs a wake-up, and what comes while nobody calls waits for the next one. So the interval is a quarter of
-// what it was each time when something had waited, and grows again while all is well: twofold, but only after some
-// looks. A program that polls for a moment in each of its turns and then spins on its memory would else have made it
-// long again by the time it has to be helped next.
+// A check costs a wake-up, and packets that come without calls wait for the next one. So the interval shrinks to a
+// quarter each time packets had waited, and doubles again after some checks without. The delay covers a program that
+// polls for a moment in each of its turns and then spins on its memory: else the interval would be long again at its
+// next need.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@ class ParkInterval {
   ParkInterval(Duration least, Duration most) : least_(least), most_(most), interval_(most) {}
 
   [[nodiscard]] Duration interval() const { return interval_; }
-  // The program has called since the last look.
+  // The program has called since the last check.
   void present() {
     if (++looks_ % kLooks == 0) interval_ = std::min(interval_ * 2, most_);
   }
-  // It was not, and packets had waited.
+  // It had not, and packets had waited.
   void helped() {
     interval_ = std::max(interval_ / 4, least_);
     looks_ = 0;

@@ -25,8 +25,8 @@ ProgressOwner::~ProgressOwner() {
   if (timer_fd_ >= 0) close(timer_fd_);
 }
 
-// The thread stores kParked and then asks application_spins(); here the count goes back to 0 and then the state is
-// looked at (all sequentially consistent): one of the two sees the other.
+// The thread stores kParked and then asks application_spins(); here the count returns to 0 and then the state is read
+// (all sequentially consistent): one of the two sees the other.
 void ProgressOwner::request_charge() {
   armed_.store(true, std::memory_order_relaxed);
   polls_.store(0);
@@ -48,7 +48,7 @@ void ProgressOwner::take_charge() {
 void ProgressOwner::deadline_is(std::optional<Instant> deadline) {
   if ((thread() != Thread::kBlocked && thread() != Thread::kStandingBy) || !deadline) return;
   if (blocked_until_ && *blocked_until_ <= *deadline) return;
-  // Most deadlines are put off before they come. Who stands by is not woken for each.
+  // Most deadlines move before they come. A thread that stands by is not woken for each.
   if (thread() == Thread::kStandingBy) {
     deadline = std::max(*deadline, monotonic_now() + kStandBySlack);
     if (blocked_until_ && *blocked_until_ <= *deadline) return;
@@ -74,7 +74,7 @@ void ProgressOwner::stand_by(std::optional<Instant> deadline) {
 
 void ProgressOwner::wake() {
   const std::uint64_t one = 1;
-  (void)!write(wake_fd_, &one, sizeof(one));  // cannot fail but by overflow, and then it is awake anyway
+  (void)!write(wake_fd_, &one, sizeof(one));  // can fail only by overflow, and then the thread is awake anyway
 }
 
 void ProgressOwner::clear_wake() {

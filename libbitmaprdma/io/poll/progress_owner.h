@@ -1,15 +1,14 @@
-// io/poll/progress_owner.h - who makes progress now: the application by its calls, or the progress thread. The few
-// words that both sides read without the shard's lock, and the descriptors that wake the thread. A wake-up is asked for
-// while the lock is held and done after it was given back: the thread may preempt whoever wakes it, and would find the
-// lock taken.
+// io/poll/progress_owner.h - the progress owner: the application by its calls, or the progress thread. Holds the few
+// words that both sides read without the shard's lock, and the descriptors that wake the thread. A wake-up is requested
+// under the lock and done after its release: the woken thread may preempt its waker, and would find the lock taken.
 //
 // States of the thread:
 //   kAbsent    not started: only calls make progress
-//   kParked    the application polls; the thread looks now and then whether it still does
+//   kParked    the application polls; the thread checks from time to time whether it still does
 //   kSpinning  in charge, polling the socket
 //   kBlocked   in charge, asleep until a packet, a deadline or a wake-up
-//   kStandingBy the application sleeps on the sockets itself (it is attended()); the thread keeps the deadlines, and
-//              looks now and then whether packets wait for nobody
+//   kStandingBy the application sleeps on the sockets itself (attend()); the thread keeps the deadlines, and checks
+//              from time to time whether packets wait unread
 #pragma once
 
 #include <sched.h>
@@ -36,9 +35,9 @@ class ProgressOwner {
     calls_.store((calls_.load(std::memory_order_relaxed) + 1) | kInside, std::memory_order_relaxed);
     core_.store(sched_getcpu(), std::memory_order_relaxed);
   }
-  // The lock is given back; nothing if called() was not called since it was taken.
+  // The lock is released; does nothing if called() was not called since it was taken.
   void left() { calls_.store((calls_.load(std::memory_order_relaxed) + 1) & ~kInside, std::memory_order_relaxed); }
-  // It looked so often.
+  // An empty poll; `looks`: number of checks in it.
   void on_empty_poll(unsigned looks = 1) {
     bump(polls_);
     const std::uint64_t before = empty_in_a_row_;
@@ -46,30 +45,31 @@ class ProgressOwner {
     yield_due_ = empty_in_a_row_ >= kEmptyPollsBeforeYield &&
                  before / kEmptyPollsPerYield != empty_in_a_row_ / kEmptyPollsPerYield;
   }
-  // `sleeps`: on completion channels between its polls, as far as is known. What it finds when it wakes says nothing of
-  // a loop. Else it does: a program that always finds something, because the thread has received it, would never be
-  // seen to poll, and the two would take turns at the lock for ever.
+  // A poll returned completions. `sleeps`: the program sleeps on completion channels between its polls, as far as is
+  // known; completions after a wake-up are no sign of a loop. Else they are: a program whose polls always succeed,
+  // because the thread has received for it, would never count as polling, and the two would take turns at the lock for
+  // ever.
   void polled_well(bool sleeps) {
     if (!sleeps) bump(polls_);
     empty_in_a_row_ = 0;
     yield_due_ = false;
   }
-  // The application has polled in vain for some 100 us: whoever it waits for may be waiting for its core.
+  // Polls have been empty for some 100 us: the peer's process may be waiting for its core.
   [[nodiscard]] bool should_yield() const { return yield_due_; }
   // The application may go to sleep now, it has armed a completion queue: the thread must be in charge, unless packets
   // wake the application itself.
   void request_charge();
   // There is more to do than this call does, and the application may not call again.
   void request_help();
-  // Packets wake the application, which takes them by its next call; until the thread finds that it does not.
+  // Packets wake the application, and its next call takes them; until the thread finds that it does not.
   void attend() {
     if (!distrusted_.load(std::memory_order_relaxed)) attended_.store(true, std::memory_order_relaxed);
   }
-  // It has taken what the socket had.
+  // It has emptied the socket.
   void looked() { bump(looks_); }
   void notified() { armed_.store(false, std::memory_order_relaxed); }
-  // After a call: the earliest deadline there is. A thread that would oversleep it is woken then, not now: most often
-  // the application goes on polling.
+  // After a call: the earliest deadline. A thread that would oversleep it is woken then, not now: most often the
+  // application continues to poll.
   void deadline_is(std::optional<Instant> deadline);
   [[nodiscard]] bool take_wake_request() {
     if (!wake_requested_) [[likely]]
@@ -80,16 +80,16 @@ class ProgressOwner {
   void wake();  // the lock is not held
 
   // --- the thread's side ---
-  // Of the application, begun and ended ones.
+  // Number of the application's begun and ended calls.
   [[nodiscard]] std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
-  // A call was begun or ended since calls() was `seen`, or is still under way: a post of 256 KiB takes longer than the
-  // thread's shortest look, and who is in it makes progress.
+  // A call was begun or ended since calls() was `seen`, or is still in progress. A post of 256 KiB takes longer than
+  // the thread's shortest interval, and it makes progress itself.
   [[nodiscard]] bool called_since(std::uint64_t seen) const {
     const std::uint64_t now = calls();
     return now != seen || (now & kInside) != 0;
   }
-  // The application stands in a loop of polls, so it needs no help: it has polled again and again since the thread took
-  // charge or was asked to. A program that sleeps on a completion channel polls in vain once or twice.
+  // The application polls in a loop, so it needs no help: it has polled again and again since the thread took charge or
+  // was asked to. A program that sleeps on a completion channel has one or two empty polls.
   [[nodiscard]] bool application_spins() const { return polls_.load() >= kLoopPolls; }
   [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool attended() const { return attended_.load(std::memory_order_relaxed); }
@@ -99,7 +99,7 @@ class ProgressOwner {
   }
   [[nodiscard]] std::uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool help_wanted() const { return help_wanted_.load(std::memory_order_relaxed); }
-  void helps() { help_wanted_.store(false, std::memory_order_relaxed); }  // lock held: what was asked for is done next
+  void helps() { help_wanted_.store(false, std::memory_order_relaxed); }  // lock held: the requested help is done next
   void set_thread(Thread state) { thread_.store(state); }
   void take_charge();  // lock held
   // Shard's lock held: from here on deadline_is() compares with `deadline`.
@@ -107,9 +107,9 @@ class ProgressOwner {
   // Likewise; the timer fires then.
   void stand_by(std::optional<Instant> deadline);
   void clear_wake();
-  bool take_timer();  // true: it had fired; it will not again for that
+  bool take_timer();  // true: it had fired, once
 
-  // Where the application made its last call.
+  // Core of the application's last call.
   [[nodiscard]] int core() const { return core_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] Thread thread() const { return thread_.load(std::memory_order_relaxed); }
@@ -120,7 +120,7 @@ class ProgressOwner {
  private:
   static constexpr std::uint64_t kLoopPolls = 8;
   static constexpr std::uint64_t kEmptyPollsBeforeYield = 256, kEmptyPollsPerYield = 16;
-  static constexpr std::uint64_t kInside = 1;  // of calls_: odd while one is under way
+  static constexpr std::uint64_t kInside = 1;  // of calls_: odd during a call
   // One writer at a time (the lock's holder): no locked instruction needed.
   static void bump(std::atomic<std::uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -130,7 +130,7 @@ class ProgressOwner {
   std::atomic<std::uint64_t> looks_{0};
   std::atomic<int> core_{-1};
   alignas(64) std::atomic<Thread> thread_{Thread::kAbsent};
-  std::atomic<bool> armed_{false};  // a completion queue was, since the last notification
+  std::atomic<bool> armed_{false};  // a completion queue was armed since the last notification
   std::atomic<bool> attended_{false}, distrusted_{false}, help_wanted_{false};
   std::optional<Instant> blocked_until_;  // guarded by the shard's lock; none: no deadline
   bool wake_requested_ = false;           // likewise

@@ -1,17 +1,17 @@
-// io/poll/stay_for_message.h - is it worth staying in a poll that already has its completion, while a message of the
-// peer is still arriving? Pure: told what happens, receives nothing.
+// io/poll/stay_for_message.h - decides whether a poll that has its completion stays while a message of the peer is
+// still arriving. Pure: receives nothing.
 //
-// A program that plays ping-pong by long WRITEs (ib_write_lat) polls until its own is complete and then spins on its
-// memory. The peer's reply is on its way by then: what acknowledges the one comes with the first packets of the other.
-// Nobody receives the rest but the parked progress thread, which has to find that out and then shares a core with the
-// program that spins. A poll that stays until the message is whole receives it all. (Shorter replies carry the
-// acknowledgement in their last packets: QueuePair::acknowledgement_waits.)
+// A ping-pong by long WRITEs (ib_write_lat) polls until its own WRITE is complete and then spins on its memory. The
+// peer's reply is arriving by then: its first packets carry the acknowledgement. Only the parked progress thread could
+// receive the rest; it must first detect that, and then shares a core with the spinning program. A poll that stays
+// until the message is complete receives it all. (Shorter replies carry the acknowledgement in their last packets:
+// QueuePair::acknowledgement_waits.)
 //
-// The price, where the program would rather go on, is a completion that comes when the message has; a program that
-// computes meanwhile is not told from one that spins on its memory. So the past decides, by a score in [-8, 8]: the
-// thread had to receive after such a poll +1; the program called before it had to -2. The poll stays from 2 on, but for
-// each 64th time, so that a program that has changed its ways is noticed. It is asked only where nothing of the
-// program's own is under way: who keeps several requests under way never stays.
+// The cost, for a program with other work, is a completion that comes as late as the message. A program that computes
+// meanwhile cannot be distinguished from one that spins on its memory. So the past decides, by a score in [-8, 8]: the
+// thread had to receive after such a poll: +1; the program called before: -2. The poll stays from 2 on, except each
+// 64th time, so that a change of the program is noticed. Only polls without own requests in flight are considered: a
+// program that keeps several requests in flight never stays.
 #pragma once
 
 #include <algorithm>
@@ -42,15 +42,15 @@ class StayForMessage {
     waiting_ = false;
     add(-2);
   }
-  // The queue pair whose WRITE a poll that has completions may be about, once; null: none, as after forget().
+  // The queue pair whose WRITE a poll with completions may complete, once; null: none, as after forget().
   [[nodiscard]] const QueuePair* take_posted() {
     const QueuePair* const qp = posted_;
     posted_ = nullptr;
     return qp;
   }
-  // Queue pairs may go away.
+  // Queue pairs may be destroyed.
   void forget() { posted_ = nullptr; }
-  // Such a poll finds a message in the midst of arriving. True: stay.
+  // Such a poll finds a partly arrived message. True: stay.
   [[nodiscard]] bool stay() {
     const bool stays = score_ >= kScoreToStay && ++asked_ % kAskAnew != 0;
     waiting_ = !stays;
@@ -68,8 +68,8 @@ class StayForMessage {
   static constexpr std::uint32_t kAskAnew = 64;
   void add(int points) { score_ = std::clamp(score_ + points, -kScoreMax, kScoreMax); }
 
-  const QueuePair* posted_ = nullptr;  // and not polled well since
-  bool waiting_ = false;               // polled well since, and neither the program nor the thread came back
+  const QueuePair* posted_ = nullptr;  // no poll with completions since
+  bool waiting_ = false;               // such a poll came since, and neither the program nor the thread came back
   int score_ = 0;
   std::uint32_t asked_ = 0;
 };

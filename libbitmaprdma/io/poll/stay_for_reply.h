@@ -1,14 +1,14 @@
-// io/poll/stay_for_reply.h - is it worth staying in a poll that already has its completion, until the peer's reply
-// comes? Pure: told what happens, receives nothing.
+// io/poll/stay_for_reply.h - decides whether a poll that has its completion stays until the peer's reply comes. Pure:
+// receives nothing.
 //
-// A program that plays ping-pong by WRITEs over UC (ib_write_lat -c UC) posts, polls its completion, which is there at
-// once, since nobody acknowledges it, and spins on its memory. Nobody receives then but the parked progress thread,
-// which has to find that out and needs a core. Over RC the completion comes with the peer's reply, so the poll that
-// waits for the one brings the other (io/poll/ack_deferral.h). Staying in the poll for a moment does the same for UC.
+// A ping-pong by WRITEs over UC (ib_write_lat -c UC) posts, polls its completion, which comes at once because UC has no
+// acknowledgements, and spins on its memory. Then only the parked progress thread receives; it must first detect that,
+// and needs a core. Over RC the completion comes with the peer's reply, so the same poll brings both
+// (io/poll/ack_deferral.h). Staying in the poll for a moment does the same for UC.
 //
-// The price, when no reply comes, is a poll that lasts `kStayMax` longer. So the past decides, by a score in [-8, 8]: a
-// packet that the thread had to receive after such a poll, or that came while staying +1; a post before anything came
-// -1; staying in vain -2. The poll stays from 2 on.
+// The cost without a reply is a poll that lasts `kStayMax` longer. So the past decides, by a score in [-8, 8]: a packet
+// that the thread had to receive after such a poll, or that came while staying: +1; a post before any packet: -1;
+// staying without a packet: -2. The poll stays from 2 on.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,16 @@ namespace brdma::io {
 
 class StayForReply {
  public:
-  // A reply that the peer's thread had to wake up for takes some 40 us: both must stay for a moment to get in step.
+  // A reply for which the peer's thread must wake up takes some 40 us: both must stay for a moment to get in step.
   static constexpr Duration kStayMax = 100_us;
 
-  // The application posts; `unacknowledged`: WRITEs over UC, of which it hears nothing but that they left.
+  // The application posts; `unacknowledged`: WRITEs over UC, which complete when they leave.
   void posted(bool unacknowledged) {
     if (waiting_) add(-1);
     waiting_ = false;
     posted_ = unacknowledged;
   }
-  // Asked by a poll that has completions. True: stay, then say how it went.
+  // Called by a poll that has completions. True: stay, then report the result.
   [[nodiscard]] bool stay() {
     if (!posted_) [[likely]]
       return false;
@@ -50,8 +50,8 @@ class StayForReply {
   static constexpr int kScoreMax = 8, kScoreToStay = 2;
   void add(int points) { score_ = std::clamp(score_ + points, -kScoreMax, kScoreMax); }
 
-  bool posted_ = false;   // and not polled since
-  bool waiting_ = false;  // polled since, and nothing came
+  bool posted_ = false;   // no poll since
+  bool waiting_ = false;  // a poll since, without a packet
   int score_ = 0;
 };
 

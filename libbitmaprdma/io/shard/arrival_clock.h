@@ -1,6 +1,6 @@
-// io/shard/arrival_clock.h - how long a datagram has lain in its socket. The kernel stamps arrivals (SO_TIMESTAMPNS) by
-// CLOCK_REALTIME, which can be set; all else here goes by CLOCK_MONOTONIC. What lies between the two is looked at anew
-// every 10 ms, so after a step of the clock what is said is wrong for so long. One thread at a time.
+// io/shard/arrival_clock.h - how long a datagram has waited in its socket. The kernel stamps arrivals (SO_TIMESTAMPNS)
+// by CLOCK_REALTIME, which can be set; everything else here uses CLOCK_MONOTONIC. Their difference is read again every
+// 10 ms, so after a step of the clock results are wrong for as long. One thread at a time.
 #pragma once
 
 #include <ctime>
@@ -13,8 +13,7 @@ namespace brdma::io {
 
 class ArrivalClock {
  public:
-  // `stamp`: of the arrival, in ns of CLOCK_REALTIME. 0 where it cannot be told: no stamp (0), or not in the last
-  // second.
+  // `stamp`: arrival, in ns of CLOCK_REALTIME. Returns 0 if unknown: no stamp (0), or not in the last second.
   [[nodiscard]] Duration waited(std::int64_t stamp, Instant now) {
     if (stamp == 0) return Duration{};
     if (!between_ || now - looked_at_ > kLookAgain) look(now);
@@ -25,7 +24,7 @@ class ArrivalClock {
 
  private:
   static constexpr Duration kLookAgain = 10_ms, kWaitedMax = 1_s;
-  // We may lose our core between two looks at the clocks.
+  // We may lose our core between the two reads of the clocks.
   static constexpr Duration kApart = 2_us;
   static constexpr int kTries = 4;
 

@@ -1,5 +1,5 @@
-// io/shard/clock.h - the one clock of the sockets' world: CLOCK_MONOTONIC, read in user space (vDSO, about 20 ns).
-// Processes of one machine share it; engines never rely on that.
+// io/shard/clock.h - the one clock of the sockets: CLOCK_MONOTONIC, read in user space (vDSO, about 20 ns). Processes
+// of one machine share it; engines never rely on that.
 #pragma once
 
 #include <ctime>

@@ -1,8 +1,8 @@
-// io/shard/context.cc - brdma::Context: a lease, a shard on it, and the thread that serves it while the program is
-// away.
+// io/shard/context.cc - brdma::Context: a lease, a shard on it, and the thread that serves it between the program's
+// calls.
 //
 // fork(): the child shares the sockets but has no progress thread, and its engine is a copy that would answer the same
-// packets as the parent's. Only one of them may use the context, where there was no queue pair yet (take_over());
+// packets as the parent's. Only one of them may use the context, if there was no queue pair yet (take_over());
 // destroying it in the other touches nothing.
 #include "bitmaprdma/context.h"
 
@@ -24,8 +24,8 @@ namespace brdma {
 namespace {
 
 constexpr int kEventDeviceFatal = 8;  // IBV_EVENT_DEVICE_FATAL
-// Long enough for an application that spins on its memory to get a core and post its reply, and well below the time
-// after which a peer probes.
+// Long enough for an application that spins on its memory to get a core and post its reply, and well below the peer's
+// probe timeout.
 constexpr Duration kAckHoldMax = 100_us;
 
 EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Lease& lease, const io::Intake& intake,
@@ -34,7 +34,7 @@ EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Le
   config.recovery = options.recovery;
   config.transfer = options.transfer;
   if (options.reads_processes) config.local_memory = &io::process_memory();
-  // Somebody watches over what is held back, and whether that pays (io/poll/ack_deferral.h).
+  // A deadline bounds held acknowledgements, and their benefit is measured (io/poll/ack_deferral.h).
   if (config.recovery.ack_delay > Duration{}) config.recovery.ack_hold_max = kAckHoldMax;
   config.seed = options.seed;
   config.shard = options.shard;
@@ -54,8 +54,8 @@ EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Le
   return config;
 }
 
-// Which AF_XDP socket is asked for. A transmitting one that does not receive takes a queue as well, which nobody else
-// can receive by then: only where that is wished for.
+// The AF_XDP socket to request. A transmitting one that does not receive also takes a queue, which nobody else can then
+// use for receiving: only where configured.
 io::XdpWant xdp_want(const control::DatapathConfig& datapath) {
   using control::Datapath;
   const bool wished = datapath.receive == Datapath::kXdp || datapath.transmit == Datapath::kXdp;
@@ -72,7 +72,8 @@ io::XdpWant xdp_want(const control::DatapathConfig& datapath) {
   return want;
 }
 
-// What a shard stands on: UDP always, with AF_XDP where it is wanted and to be had. Why not is kept for whoever asks.
+// A shard's datapaths: UDP always, with AF_XDP where configured and available. The reason against it is kept for
+// display.
 struct Datapaths {
   std::optional<io::XdpSockets> xdp;
   std::string why_not_receive, why_not_transmit;
@@ -106,7 +107,7 @@ void give_back(io::Shard& shard) {
     shard.progress_owner().wake();
 }
 
-// Holds a shard's lock for one call; polls in a loop must not starve other threads that want it.
+// Holds a shard's lock for one call; polling loops must not starve other threads that wait for it.
 class Call {
  public:
   explicit Call(io::Shard& shard) : shard_(shard) {
@@ -199,14 +200,14 @@ void Context::Impl::start_thread_if_needed() {
   thread_wanted = thread.start();
 }
 
-// brdmad is gone, its restarted worker not counted: nothing will be steered to this socket any more, and it keeps port
-// 4791 from the next brdmad.
+// brdmad is gone, not only its worker: packets are no longer steered to this socket, and it keeps port 4791 from the
+// next brdmad.
 void Context::Impl::handle_hangup() {
   if (gone || lease.alive()) return;
   gone = true;
   lease.abandon();
-  const bool told = share != nullptr && share->fatal_reported.exchange(true);
-  if (handler != nullptr && !told) handler->async_event(kEventDeviceFatal, nullptr);
+  const bool reported = share != nullptr && share->fatal_reported.exchange(true);
+  if (handler != nullptr && !reported) handler->async_event(kEventDeviceFatal, nullptr);
 }
 
 void Context::Impl::handle_netdev() {

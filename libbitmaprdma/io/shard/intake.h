@@ -1,8 +1,8 @@
-// io/shard/intake.h - where a shard's packets come from: its leased UDP socket, and an AF_XDP socket where it has one.
+// io/shard/intake.h - a shard's receive side: its leased UDP socket, and an AF_XDP socket where it has one.
 //
-// With both, nearly all come by AF_XDP, and a look at UDP costs a system call. So UDP is looked at less and less often
-// while it has nothing, and each time while it has something: batches that a sender on this machine did not split (the
-// generic hook), fragments, what came by another queue of the interface. One thread at a time.
+// With both, nearly all packets come by AF_XDP, and a check of UDP costs a system call. So UDP is checked less and less
+// often while it is empty, and each time while it has packets: batches that a sender on this machine did not split (the
+// generic hook), fragments, packets of another queue of the interface. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -35,15 +35,14 @@ class Intake {
     return found;
   }
 
-  // Messages of one round, and after how many what they cause is sent: AF_XDP brings packets singly.
+  // Messages of one round, and after how many of them output is sent: AF_XDP brings packets singly.
   [[nodiscard]] unsigned burst() const { return xdp_ ? 64 : 16; }
   [[nodiscard]] unsigned messages_per_drain() const { return xdp_ ? 16 : 4; }
 
-  // How often a poll may look until it returns with nothing: for some 6 us by UDP, where a look is a call of the
-  // kernel.
+  // Maximum of checks in an empty poll: some 6 us by UDP, where a check is a system call.
   [[nodiscard]] unsigned looks_max() const { return xdp_ ? 32 : 16; }
 
-  // Packets lost for want of room, as far as known, since the last call.
+  // Packets lost for lack of room, as far as known, since the last call.
   [[nodiscard]] std::uint64_t take_overflow() {
     std::uint64_t lost = udp_.take_overflow();
     if (xdp_ && ++messages_since_drops_ >= kMessagesPerDropCheck) lost += take_drops();
@@ -58,11 +57,11 @@ class Intake {
   [[nodiscard]] std::uint64_t take_unreadable() { return xdp_ ? xdp_->take_unreadable() : 0; }
 
   void take_multicast(bool take) const { udp_.take_multicast(take); }
-  // To wait for; -1: none.
+  // Descriptors to wait for; -1: none.
   [[nodiscard]] std::array<int, 2> fds() const { return {udp_.fd(), xdp_ ? xdp_->fd() : -1}; }
   [[nodiscard]] const XdpSocket* xdp() const { return xdp_ ? &*xdp_ : nullptr; }
   [[nodiscard]] const std::string& why_udp() const { return why_udp_; }
-  // What peers may have on its way.
+  // Amount that peers may have in flight.
   [[nodiscard]] ReceiveBudget budget() const {
     const ReceiveBudget udp = receive_budget(udp_.buffer_bytes());
     if (!xdp_) return udp;

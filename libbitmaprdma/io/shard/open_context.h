@@ -27,7 +27,7 @@
 namespace brdma {
 
 namespace io {
-// What the contexts of one device have in common (Context::open_shards).
+// State shared by the contexts of one device (Context::open_shards).
 struct DeviceShare {
   explicit DeviceShare(unsigned spinning_max) : spin_permits(spinning_max) {}
   SpinPermits spin_permits;
@@ -45,12 +45,12 @@ struct Context::Impl {
     io::ReceiveSocketOptions receive;
     bool progress_thread = true;  // false: only calls make progress
     io::ProgressThread::Options thread;
-    bool control_thread = false;             // brdmad is at the other end of the lease, and may ask
-    std::uint32_t shard = 0;                 // index among those of its device; 0 reports what they share
+    bool control_thread = false;             // brdmad is at the other end of the lease, and may send queries
+    std::uint32_t shard = 0;                 // index among those of its device; 0 reports the shared part
     std::shared_ptr<io::DeviceShare> share;  // null: it is the only one
-    bool reads_processes = false;            // those of peers on this host, where transfer.local says so
+    bool reads_processes = false;            // reads memory of peers on this host, where transfer.local allows it
     control::DatapathConfig datapath{.receive = control::Datapath::kUdp,
-                                     .transmit = control::Datapath::kUdp};  // else ask_xdp is asked for AF_XDP
+                                     .transmit = control::Datapath::kUdp};  // else ask_xdp requests AF_XDP
     Result<io::XdpSockets, ContextError> (*ask_xdp)(const io::Lease&, const io::XdpWant&) = io::request_xdp;  // brdmad
     Result<std::uint32_t, ContextError> (*ask_slot)(const io::Lease&, std::uint32_t) = io::request_slot;  // likewise
   };
@@ -60,7 +60,7 @@ struct Context::Impl {
 
   Impl(const DeviceInfo& device, io::Lease lease, const Options& options, const EngineConfig& config, io::Intake intake,
        io::Outlet outlet, NotificationHandler* handler);
-  // Shard's lock held. At the first queue pair packets can come: somebody must be there for them.
+  // Shard's lock held. Call at the first queue pair: from then on packets can come.
   void start_thread_if_needed();
   void handle_hangup();  // likewise
   void handle_netdev();  // without the lock
@@ -78,9 +78,9 @@ struct Context::Impl {
   io::ProgressThread thread;
   io::Management management;
   io::NetdevWatch netdev;
-  io::ControlThread control;  // after all that it asks: it stops first
+  io::ControlThread control;  // after all that its queries use: it stops first
   int pid;
-  // Of one list that is posted; the shard's lock held.
+  // Size of a batch of a posted list; the shard's lock held.
   static constexpr std::size_t kBatchMax = 64;
   std::array<SendRequest, kBatchMax> sends;
   std::array<ReceiveRequest, kBatchMax> receives;

@@ -5,7 +5,7 @@ namespace brdma::io {
 bool Outlet::send_by_xdp(const Transmit& transmit, SendReport& report) {
   using Outcome = XdpTransmit::Report::Outcome;
   const NextHop* const hop = xdp_->neighbours.find(transmit.source, transmit.destination, monotonic_now());
-  // A batch that is in the ring already needs no way any more: give_up() leaves it there.
+  // A batch already in the ring needs no next hop: give_up() leaves it there.
   if (hop == nullptr) {
     const bool in_ring = std::exchange(waits_, false) && xdp_->transmit.give_up(transmit) == 0;
     if (!in_ring) xdp_->unresolved += transmit.segments;

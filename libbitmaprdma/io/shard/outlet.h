@@ -1,9 +1,8 @@
-// io/shard/outlet.h - where a shard's packets leave: its UDP sockets, one a path, and AF_XDP where brdmad let it
-// transmit so.
+// io/shard/outlet.h - a shard's transmit side: its UDP sockets, one a path, and AF_XDP where brdmad allowed it.
 //
-// By AF_XDP go all batches, or single small ones of bitmap mode only (docs/datapath.md): AF_XDP has no batches, and
-// where one queue pair's packets go both ways they may overtake each other. What AF_XDP cannot send leaves by UDP, and
-// is counted. One thread at a time.
+// AF_XDP sends all batches, or single small ones of bitmap mode only (docs/datapath.md): it has no batches, and packets
+// of one queue pair over both sockets may overtake each other. UDP sends what AF_XDP cannot, and that is counted. One
+// thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@ struct XdpOutlet {
   Neighbours neighbours;
   bool all = false;       // else single small ones
   bool ids_count = true;  // EngineConfig::ip_id_counts_in_batch
-  // Packets that left by it; and that were to and left by UDP, because the way to their peer was not known.
+  // Packets that left by it; and packets for it that left by UDP, because the next hop of their peer was not known.
   std::uint64_t sent = 0, unresolved = 0;
 };
 
@@ -35,13 +34,13 @@ class Outlet {
   Outlet(std::vector<TransmitSocket> sockets, std::optional<XdpOutlet> xdp = std::nullopt, std::string why_udp = {})
       : sockets_(std::move(sockets)), xdp_(std::move(xdp)), why_udp_(std::move(why_udp)) {}
 
-  // Never blocks. Where the report says `blocked` it is called again with the same batch, or give_up().
+  // Never blocks. Where the report says `blocked`, call again with the same batch, or give_up().
   [[nodiscard]] SendReport send(const Transmit& transmit) {
     SendReport report;
     if (xdp_ && (waits_ || goes_by_xdp(transmit)) && send_by_xdp(transmit, report)) return report;
     return sockets_[transmit.path].send(transmit);
   }
-  // How many of its packets had not left.
+  // Number of its packets that had not left.
   [[nodiscard]] std::uint32_t give_up(const Transmit& transmit) {
     if (std::exchange(waits_, false)) return xdp_->transmit.give_up(transmit);
     return sockets_[transmit.path].give_up(transmit);
@@ -55,20 +54,20 @@ class Outlet {
   [[nodiscard]] const XdpOutlet* xdp() const { return xdp_ ? &*xdp_ : nullptr; }
   [[nodiscard]] const std::string& why_udp() const { return why_udp_; }
 
-  // Of what goes by AF_XDP where not all does: a packet whose copies cost less than what UDP's way costs more.
+  // If not all goes by AF_XDP: a packet up to this size costs less to copy than UDP's overhead.
   static constexpr std::uint32_t kSmallBytesMax = 1024;
 
  private:
   [[nodiscard]] bool goes_by_xdp(const Transmit& transmit) const {
     return xdp_->all || (transmit.segments == 1 && transmit.bytes <= kSmallBytesMax && !transmit.standard);
   }
-  // False: it is to leave by UDP.
+  // False: send it by UDP.
   [[nodiscard]] bool send_by_xdp(const Transmit& transmit, SendReport& report);
 
   std::vector<TransmitSocket> sockets_;
   std::optional<XdpOutlet> xdp_;
   std::string why_udp_;
-  bool waits_ = false;  // the batch that waits, waits for AF_XDP
+  bool waits_ = false;  // the waiting batch waits for AF_XDP
 };
 
 }  // namespace brdma::io

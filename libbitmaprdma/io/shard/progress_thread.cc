@@ -23,14 +23,14 @@ namespace {
 
 using State = ProgressOwner::Thread;
 
-// A deadline nearer than this is awaited spinning: going to sleep and waking up takes about as long.
+// A deadline nearer than this is awaited spinning: sleeping and waking up takes about as long.
 constexpr Duration kSleepMin = 20_us;
-// The application spins on its memory and is to reply: on another core it does so within a microsecond; else it needs
+// The application spins on its memory and will reply: on another core it does so within a microsecond; else it needs
 // this one.
 constexpr Duration kReplyWait = 3_us;
-constexpr int kRelaxBetweenRounds = 8;  // leaves the application's thread a moment to take the lock
-// Of standing by: looks at a quiet connection before the thread sleeps on the sockets, too; what a packet then leaves
-// to the application; and what each help costs in trust, of how much there is at most.
+constexpr int kRelaxBetweenRounds = 8;  // gives the application's thread a chance to take the lock
+// Limits while standing by: checks of a quiet connection before the thread also sleeps on the sockets, time that a
+// packet is left to the application, cost of each help in trust, and the maximum of trust.
 constexpr unsigned kQuietLooks = 4;
 constexpr Duration kAnswerWait = 50_us;
 constexpr int kHelpCosts = 8, kTrustMax = 64;
@@ -74,7 +74,7 @@ void ProgressThread::run() {
   }
 }
 
-// Whoever holds the lock makes progress: a few tries. But he may have lost his core, to us even.
+// The lock's holder makes progress: a few tries. But it may have lost its core, even to us.
 void ProgressThread::take_lock() {
   constexpr int kTries = 16;
   for (int i = 0; i < kTries; ++i) {
@@ -84,7 +84,7 @@ void ProgressThread::take_lock() {
   shard_.lock().lock();
 }
 
-// How long to go on polling the socket after the last packet.
+// Time to continue polling the socket after the last packet.
 Duration ProgressThread::spin_time(Instant now) {
   const ProgressOwner& progress_owner = shard_.progress_owner();
   if (progress_owner.calls() != calls_seen_) {
@@ -92,7 +92,7 @@ Duration ProgressThread::spin_time(Instant now) {
     last_call_ = now;
   }
   if (shard_.awaits_reply()) return std::min(kReplyWait, options_.spin);
-  // The application runs, though it does not poll, and needs this core to look at its memory.
+  // The application runs, though it does not poll, and needs this core to check its memory.
   const bool runs = now - last_call_ < options_.park_interval_max && !progress_owner.armed();
   if (runs && progress_owner.core() == sched_getcpu()) return Duration{};
   return options_.spin;
@@ -113,7 +113,7 @@ bool ProgressThread::application_attends(std::uint64_t looks_seen) const {
   return progress_owner.attended() && !progress_owner.help_wanted() && progress_owner.looks() != looks_seen;
 }
 
-// Returns when the application spins itself, or takes its packets.
+// Returns when the application itself spins, or takes its packets.
 void ProgressThread::be_in_charge() {
   ProgressOwner& progress_owner = shard_.progress_owner();
   const std::uint64_t looks = progress_owner.looks();
@@ -150,7 +150,7 @@ void ProgressThread::be_in_charge() {
 void ProgressThread::stay_parked() {
   ProgressOwner& progress_owner = shard_.progress_owner();
   progress_owner.set_thread(State::kParked);
-  // It may have armed a completion queue before it polled so often, and will sleep when it has had enough of that.
+  // It may have armed a completion queue before these polls, and will sleep when it gives up polling.
   if (progress_owner.armed()) park_interval_.alert();
   while (!stopping() && progress_owner.application_spins()) {
     const std::uint64_t calls = progress_owner.calls();
@@ -160,7 +160,7 @@ void ProgressThread::stay_parked() {
   }
 }
 
-// Returns when packets wait for nobody, or the application is no longer woken by them.
+// Returns when packets wait unread, or no longer wake the application.
 void ProgressThread::stand_by() {
   ProgressOwner& progress_owner = shard_.progress_owner();
   {
@@ -193,7 +193,7 @@ void ProgressThread::stand_by() {
   }
 }
 
-// The timer has fired: what is due is done, and the timer set again.
+// The timer has fired: handles due deadlines and sets the timer again.
 void ProgressThread::keep_deadline() {
   ProgressOwner& progress_owner = shard_.progress_owner();
   take_lock();

@@ -1,25 +1,24 @@
 // io/shard/progress_thread.h - makes progress for a shard while its application does not (design section 6).
 //
-//   parked     the application polls. Sleeps, and looks about every millisecond whether calls still come; when none
-//   did,
+//   parked     the application polls. Sleeps, and checks about every millisecond whether calls still come; if not,
 //              takes charge.
 //   in charge  receives, fires timeouts, sends. Spins until ~50 us after the last packet (a sleeping receiver costs
 //              some 20 us a packet), then sleeps on the socket, the wake descriptor and the engine's next deadline.
-//              Parks again when the application is seen to poll in a loop: the two would only take turns at the lock.
-// An application that arms a completion queue puts the thread in charge at once.
-//   stands by  the application sleeps on the sockets itself (Shard::attend()). Keeps the deadlines; looks about every
-//   millisecond whether packets wait that nobody takes, and takes charge then until the application comes again. After
-//   some looks at a quiet connection it sleeps on the sockets, too, and leaves the first packet to the application for
-//   a moment. Where it has to help again and again, it takes the application at its word no longer.
+//              Parks again when the application polls in a loop: the two would only take turns at the lock. An
+//              application that arms a completion queue puts the thread in charge at once.
+//   stands by  the application sleeps on the sockets itself (Shard::attend()). Keeps the deadlines; checks about every
+//              millisecond for unread packets, and takes charge then until the application comes again. After some
+//              checks of a quiet connection it sleeps on the sockets, too, and leaves the first packet to the
+//              application for a moment. If it must help again and again, it stops trusting the application to come.
 //
-// A program may spin on its memory and call us seldom (ib_write_lat): then packets wait for a parked thread. How soon
-// it looks is told by how often they had to (park_interval.h): 50 us to 0.7 ms.
+// A program may spin on its memory and seldom call us (ib_write_lat): then packets wait for a parked thread. The number
+// of such waits sets its interval (park_interval.h): 50 us to 0.7 ms.
 //
-// Of the threads of one device (Context::open_shards) not all may spin at a time (spin_permits.h): who may not sleeps
-// at once, unless a deadline is within 20 us.
+// Not all threads of one device (Context::open_shards) may spin at a time (spin_permits.h): a thread without a permit
+// sleeps at once, unless a deadline is within 20 us.
 //
-// All signals are blocked in it and its timer slack is 1 ns. fork(): the child has no such thread, and must not use
-// the context.
+// All signals are blocked in it and its timer slack is 1 ns. fork(): the child has no such thread, and must not use the
+// context.
 #pragma once
 
 #include <atomic>
@@ -37,9 +36,9 @@ class ProgressThread {
  public:
   struct Options {
     Duration spin = 50_us;                // after the last packet
-    Duration park_interval_max = 700_us;  // the application is taken for absent after one to two of these
+    Duration park_interval_max = 700_us;  // the application counts as absent after one to two of these
     Duration park_interval_min = 50_us;
-    SpinPermits* spin_permits = nullptr;  // shared with other threads, outlives them; null: spins as it likes
+    SpinPermits* spin_permits = nullptr;  // shared with other threads, outlives them; null: spinning is not limited
     int watched_fd = -1;  // the daemon's connection: `on_hangup` is called once when its other end closes
     std::function<void()> on_hangup = nullptr;  // with the shard's lock held
   };
@@ -74,11 +73,11 @@ class ProgressThread {
   Shard& shard_;
   Options options_;
   ParkInterval park_interval_;
-  std::uint64_t calls_seen_ = 0;  // and since when it has been so many:
+  std::uint64_t calls_seen_ = 0;  // unchanged since:
   Instant last_call_;
-  int trust_ = 0;  // in an application that attends: looks that found it present, less those that found it away
+  int trust_ = 0;  // in an application that attends: checks that found it present, less those that found it absent
   bool has_permit_ = false;   // one of spin_permits
-  bool timer_fired_ = false;  // and nobody has looked what is due
+  bool timer_fired_ = false;  // due deadlines are not handled yet
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -1,4 +1,4 @@
-// io/shard/shard.cc - rounds of progress: receive, timeouts, notify. What is sent when: shard_send.cc.
+// io/shard/shard.cc - rounds of progress: receive, timeouts, notify. Sending: shard_send.cc.
 #include "io/shard/shard.h"
 
 #include <poll.h>
@@ -77,14 +77,14 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   bool found = !out.empty() && (take_message(message, now) || (idle && look_again(message, now)));
   while (found) {
     handle_message(message, now);
-    // As soon as the caller's array is full he gets it: what else came can wait for his next call, he cannot.
+    // A full array of the caller is returned at once: further packets can wait for the next call, the caller cannot.
     count += poll_more(count);
     if (++received == 1 && count == out.size() && leaves_for_reply(now)) return count;
     if (received % intake_.messages_per_drain() == 0) drain_but_rest(now);
     found = received < intake_.burst() && count < out.size() && take_message(message, now);
   }
-  if (received == 0 && idle) return 0;      // what a program that polls in a loop sees most often
-  if (received > 0) now = monotonic_now();  // what holds an acknowledgement back counts from here
+  if (received == 0 && idle) return 0;      // the most frequent case of a polling loop
+  if (received > 0) now = monotonic_now();  // held acknowledgements count from here
   handle_due_timeouts(now);
   drain_but_rest(now);
   if (count < out.size()) count += poll_more(count);  // of timeouts
@@ -98,8 +98,8 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   return count;
 }
 
-// The application has armed a completion queue and asks once more before it sleeps, as it must where events come from a
-// thread. Here what is in the socket wakes it at once. Who asks more often spins.
+// The application has armed a completion queue and polls once more before it sleeps, as it must where events come from
+// a thread. Here packets in the socket wake it at once. More polls than one mean a loop.
 bool Shard::packets_will_wake() {
   constexpr unsigned kPolls = 2;
   if (!sleeps_on_events_ || progress_owner_.thread() != ProgressOwner::Thread::kStandingBy) return false;
@@ -125,22 +125,22 @@ bool Shard::look_again(ReceivedMessage& message, Instant& now) {
   return false;
 }
 
-// Whether the call may end with what came first: the program plays ping-pong, and all that is left to do is to hold an
-// acknowledgement back for its reply. What else a call does at its end (deadlines above all) takes as long as making
-// that reply, which its peer waits for; so the program gets its completion now, and the next call does it. Only while
-// the program polls in a loop: should it stop, the parked thread sees that and does all that a call does.
+// True: the call may end with its first completion. The program plays ping-pong, and the only work left is to hold an
+// acknowledgement back for its reply. The other work at a call's end (deadlines above all) takes as long as making that
+// reply, which the peer waits for; so the next call does it. Only while the program polls in a loop: if it stops, the
+// parked thread notices and does all of a call's work.
 bool Shard::leaves_for_reply(Instant now) {
   if (!deferral_.expects_reply() || progress_owner_.thread() != ProgressOwner::Thread::kParked || sleeps_on_events_)
     return false;
   if (pending_ || cut_short_ || gathered_.any() || (deadline_ && *deadline_ <= now)) return false;
   if (!engine_.has_only_ack_pending() || !deferral_.hold_back(now)) return false;
   polled_well();
-  // The engine's deadlines are asked then: what it owes now comes first.
+  // The engine's deadlines are read then: its present output comes first.
   deadline_ = std::min(deadline_.value_or(*deferral_.deadline()), *deferral_.deadline());
   return true;
 }
 
-// Until something comes, for a moment, and not where somebody else wants to go on.
+// Until a packet comes, for a moment, and not while another thread waits for the lock.
 void Shard::stay_for_reply() {
   ReceivedMessage message;
   Instant now = monotonic_now();
@@ -160,7 +160,7 @@ void Shard::stay_for_reply() {
   end_call();
 }
 
-// Until the peer's message is whole, if it is in the midst of arriving, and not where somebody else wants to go on. A
+// Until the peer's message is complete, if it is partly arrived, and not while another thread waits for the lock. A
 // program that sleeps on completion channels leaves its core to the thread, which receives as well.
 void Shard::stay_for_message() {
   const QueuePair* const qp = stay_for_message_.take_posted();
@@ -169,12 +169,13 @@ void Shard::stay_for_message() {
   ReceivedMessage message;
   Instant now = monotonic_now();
   const Instant until = now + StayForMessage::kStayMax;
-  Instant heard = now;
+  Instant last_message = now;
   unsigned received = 0;
-  while (engine_.only_receives(qp) && now < until && now - heard < StayForMessage::kSilenceMax && !lock_.contended()) {
+  while (engine_.only_receives(qp) && now < until && now - last_message < StayForMessage::kSilenceMax &&
+         !lock_.contended()) {
     if (take_message(message, now)) {
       handle_message(message, now);
-      heard = now;
+      last_message = now;
       if (++received % intake_.messages_per_drain() != 0) continue;
     } else {
       progress_owner_.on_empty_poll();
@@ -217,10 +218,11 @@ void Shard::request_notify(CompletionQueue* cq, bool solicited_only) {
   settle(monotonic_now());
 }
 
-// A small packet that comes alone is mostly a request or a reply, and nothing behind it; to look costs as much as it.
+// A small packet that comes alone is mostly a request or a reply, with nothing behind it; a check costs as much as the
+// packet.
 void Shard::attend(bool all, bool then_sleeps) {
   constexpr std::size_t kSmall = 2048;
-  constexpr unsigned kBurstsOfAll = 16;  // more may come all the time; then the thread goes on
+  constexpr unsigned kBurstsOfAll = 16;  // packets may keep coming; then the thread takes over
   progress_owner_.called();
   progress_owner_.looked();
   set_sleeps_on_events(true);
@@ -243,7 +245,7 @@ void Shard::attend(bool all, bool then_sleeps) {
   end_call();
 }
 
-// Who sleeps takes longer to reply: what it does with a message, and its own wake-up.
+// A sleeping program takes longer to reply: its work on a message, and its own wake-up.
 void Shard::set_sleeps_on_events(bool sleeps) {
   constexpr Duration kSleeperHolds = 100_us;
   if (sleeps == sleeps_on_events_) return;
@@ -254,8 +256,8 @@ void Shard::set_sleeps_on_events(bool sleeps) {
 void Shard::before() {
   progress_owner_.called();
   stay_for_message_.forget();
-  // An acknowledgement that is still held back must not be lost with the queue pair that owes it: its peer would resend
-  // to nobody until its retries run out.
+  // A held acknowledgement must not be lost with its queue pair: the peer would resend to nobody until its retries run
+  // out.
   output_possible_ = true;
   drain(monotonic_now(), Hold::kNo);
   gathered_.clear();
@@ -290,7 +292,7 @@ void Shard::settle(Instant now) {
   publish();
 }
 
-// Until the socket is empty; but more may come all the time, as long as others send.
+// Until the socket is empty; bounded, because other senders may keep it filled.
 void Shard::send_final_acks(QueuePair* qp) {
   constexpr unsigned kBursts = 16;
   before();
@@ -325,9 +327,9 @@ Shard::Round Shard::make_progress() {
   return round;
 }
 
-// The clock is read when the message is in our hands. Were it read before, and our core lost in between, the round trip
-// would be found shorter than the path is: the sender takes the smallest for what the path needs, and its window
-// shrinks to a part of what it holds.
+// Read the clock after taking the message. Otherwise, if our core is lost in between, the round trip appears shorter
+// than the path's. The sender takes the minimum as the path's own, and its window shrinks to a part of the path's
+// capacity.
 bool Shard::take_message(ReceivedMessage& message, Instant& now) {
   if (!intake_.receive(message)) return false;
   now = monotonic_now();
@@ -336,7 +338,7 @@ bool Shard::take_message(ReceivedMessage& message, Instant& now) {
 }
 
 bool Shard::is_ours(std::uint32_t qpn) const {
-  constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;  // which every socket gets
+  constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;  // received by every socket
   return qpn == kMulticastQpn || std::ranges::find(engine_.slots(), qpn & slot_mask_) != engine_.slots().end();
 }
 
@@ -417,7 +419,7 @@ void Shard::publish() const {
 void Shard::find_deadline() {
   engine_.publish_state_bytes();
   deadline_ = engine_.next_timeout();
-  if (pending_) return;  // what is held back cannot leave before it
+  if (pending_) return;  // held output cannot leave before it
   const auto deferred = deferral_.deadline();
   if (deferred && (!deadline_ || *deferred < *deadline_)) deadline_ = deferred;
 }

@@ -1,10 +1,10 @@
 // io/shard/shard.h - an engine, its sockets and its lock: one leased slot. Application threads and the progress thread
-// both drive it; every function but lock() and attendance() needs the lock.
+// both drive it; every function but lock() and progress_owner() needs the lock.
 //
-// An application's call makes progress inline (design section 6): a post sends at once; a poll that finds no completion
-// takes what the socket has. Between calls the progress thread may be in charge (io/shard/progress_thread.h).
-// What the system cannot take now (EAGAIN) stays here as the pending batch and goes first next time: nothing that the
-// engine has given out is lost without a count.
+// An application's call makes progress inline (design section 6): a post sends at once; a poll without a completion
+// reads the socket. Between calls the progress thread may be in charge (io/shard/progress_thread.h). Output that the
+// system does not take now (EAGAIN) stays here as the pending batch and goes first next time: no output of the engine
+// is lost without a count.
 #pragma once
 
 #include <cstddef>
@@ -51,12 +51,12 @@ class Shard {
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   Status post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
-  // The application sleeps on receive_fds() itself, and was woken or is about to sleep: takes what has come. `all`:
-  // until nothing is left, for who is woken by new packets only; else what is left wakes it again. `then_sleeps`: where
-  // it gets no event by that it goes to sleep.
+  // The application sleeps on receive_fds() itself, and was woken or is about to sleep: handles received packets.
+  // `all`: until nothing is left, for a caller woken by new packets only; else leftover packets wake it again.
+  // `then_sleeps`: if that gives it no event, it goes to sleep.
   void attend(bool all, bool then_sleeps = false);
-  // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before()
-  // sends what is held back and gets rid of the pending batch, settle() sends what they made.
+  // Around other engine calls (they may remove queue pairs and memory that a pending batch points to): before() sends
+  // held output and removes the pending batch, settle() sends the calls' output.
   Status attach_multicast(QueuePair* qp, const IpAddress& group, std::uint32_t ifindex);
   Status detach_multicast(QueuePair* qp, const IpAddress& group);
   void before();
@@ -70,18 +70,18 @@ class Shard {
   };
   Round make_progress();
   [[nodiscard]] std::optional<Instant> next_deadline() const { return deadline_; }
-  // There is more to send, and nothing comes that would say so.
+  // True: more to send, and no event will announce it.
   [[nodiscard]] bool has_pending_output() const { return pending_.has_value() || cut_short_; }
   // An acknowledgement waits for the application's reply: let it run.
   [[nodiscard]] bool awaits_reply() const { return deferral_.holding(); }
-  // The descriptor whose becoming writable lets the pending batch go on; -1: nothing pending.
+  // The descriptor that is writable when the pending batch can continue; -1: nothing pending.
   [[nodiscard]] int blocked_fd() const;
   [[nodiscard]] std::array<int, 2> receive_fds() const { return intake_.fds(); }
   [[nodiscard]] const Intake& intake() const { return intake_; }
   [[nodiscard]] const Outlet& outlet() const { return outlet_; }
-  // Before the thread sleeps: what the kernel has dropped since it was last asked.
+  // Call before the thread sleeps: reads the kernel's drop count.
   void count_drops();
-  void count_help();  // of an application that was to attend
+  void count_help();  // an application that should attend did not
 
  private:
   template <class Queue>
@@ -124,15 +124,15 @@ class Shard {
   std::uint32_t slot_, slot_mask_;
   Engine engine_;
   ArrivalClock arrivals_;
-  Duration ack_hold_max_;  // of who polls
+  Duration ack_hold_max_;  // of a polling program
   AckDeferral deferral_;
   StayForReply linger_;
   StayForMessage stay_for_message_;
   EmptyPolls empty_polls_;
-  std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it
-  bool sleeps_on_events_ = false;    // has armed a completion queue, and not polled in a loop since
+  std::optional<Instant> deadline_;  // of the engine and of held acknowledgements, as of the last call
+  bool sleeps_on_events_ = false;    // has armed a completion queue, without a polling loop since
   unsigned polls_since_wake_ = 0;    // of an application that attends
-  bool output_possible_ = false;     // something happened since poll_transmit answered false
+  bool output_possible_ = false;     // something happened since poll_transmit returned false
   bool cut_short_ = false;           // there was more than kTransmitBurstMax batches
   PostGather gathered_;              // posts that wait for more of them
   std::optional<Transmit> pending_;

@@ -1,6 +1,5 @@
-// io/shard/shard_lock.h - the lock of a shard: one mutex, and how many wait for it.
-// A thread that polls in a loop takes the lock again a moment after it gave it back and would starve the others; it
-// looks at contended() and lets them in.
+// io/shard/shard_lock.h - the lock of a shard: one mutex, and the number of waiters. A thread that polls in a loop
+// takes the lock again right after releasing it and would starve the others; it checks contended() and lets them in.
 #pragma once
 
 #include <pthread.h>
@@ -10,7 +9,7 @@
 
 namespace brdma::io {
 
-// Tells the processor that this thread waits in a loop.
+// Hints to the processor that this thread waits in a loop.
 inline void cpu_relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -26,7 +25,7 @@ class ShardLock {
   ShardLock() {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
-    // Spins a little before it sleeps: it is held for microseconds.
+    // Spins a little before it sleeps: the lock is held for microseconds.
     pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
     pthread_mutex_init(&mutex_, &attributes);
     pthread_mutexattr_destroy(&attributes);

@@ -1,5 +1,4 @@
-// What leaves when: posts that wait for each other, acknowledgements that are held back, batches that the system does
-// not take.
+// Timing of output: gathered posts, held acknowledgements, batches that the system does not take.
 #include <algorithm>
 #include <utility>
 
@@ -15,8 +14,8 @@ constexpr std::uint64_t kAllPackets = ~std::uint64_t{0};
 
 }  // namespace
 
-// A post that finds the send queue full is no call: a program that posts again and again until there is room does not
-// receive, and the thread must see that nobody does.
+// A post into a full send queue does not count as a call: a program that retries until there is room does not receive,
+// and the thread must notice.
 Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted) {
   const Instant now = monotonic_now();
   const Status status = engine_.post_send(qp, requests, now, posted);
@@ -29,7 +28,7 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
     stay_for_message_.posted(write ? qp : nullptr);
     output_possible_ = true;
     if (may_gather(qp, requests.first(posted), now)) return status;  // nothing has left, come or fallen due
-    // Where nothing else is on its way this leaves at once, and what was held back with it.
+    // With nothing else in flight this leaves at once, with held acknowledgements.
     if (!send_full_batches(now)) drain(now, engine_.packets_in_flight(qp) == 0 ? Hold::kNo : Hold::kAllowed);
     end_call();
   }
@@ -44,8 +43,7 @@ Status Shard::post_send_all(QueuePair* qp, std::span<const SendRequest> requests
   return post_send(qp, requests, posted);
 }
 
-// Only while the program polls in a loop: should it stop, the parked thread sees it as it would see an acknowledgement
-// that nobody fetches.
+// Only while the program polls in a loop: if it stops, the parked thread notices, as with an unread acknowledgement.
 bool Shard::may_gather(const QueuePair* qp, std::span<const SendRequest> requests, Instant now) {
   if (progress_owner_.thread() != ProgressOwner::Thread::kParked || sleeps_on_events_ || pending_) return false;
   if (!qp->identity().can_send()) return false;
@@ -62,7 +60,7 @@ bool Shard::may_gather(const QueuePair* qp, std::span<const SendRequest> request
   return gathered_.add(posts, engine_.packets_in_flight(qp), engine_.packets_awaited(qp), now);
 }
 
-// What was gathered, but for what does not fill a batch. False: nothing has happened.
+// Sends gathered posts that fill batches. False: nothing has happened.
 bool Shard::send_full_batches(Instant now) {
   const QueuePair* const qp = gathered_.from();
   if (qp == nullptr || pending_) return false;
@@ -72,7 +70,7 @@ bool Shard::send_full_batches(Instant now) {
   rest.sent(full, now);
   gathered_.clear();
   send_batches(full, now);
-  if (output_possible_ && !pending_ && !cut_short_) gathered_ = rest;  // else less left, or all
+  if (output_possible_ && !pending_ && !cut_short_) gathered_ = rest;  // else fewer left, or all
   return true;
 }
 
@@ -81,18 +79,18 @@ bool Shard::rest_waits(Instant now) const {
          gathered_.rest_waits(engine_.packets_in_flight(gathered_.from()), now);
 }
 
-// For polls that have received: the rest goes on waiting, unless there is something else to send as well.
+// For polls that have received: the rest continues to wait, unless there is other output as well.
 void Shard::drain_but_rest(Instant now) {
   if (rest_waits(now) && !pending_ && engine_.only_begins_requests(gathered_.from())) return;
   drain(now);
 }
 
-// Holding back is for calls that follow each other closely, or for a thread that watches the deadline; a blocked one
-// would have to be woken for it, which costs more than the acknowledgement; but where the program polls in a loop
-// again, the thread just has not noticed yet, and the first acknowledgement that left alone would make the peer wait
-// for its own thread, which then is blocked in turn: two programs that poll their memory would never get in step again.
-// A program that sleeps on completion channels and takes its packets itself holds back until it has replied, or goes to
-// sleep again; the thread, which stands by, has the deadline.
+// Holding back is for calls in quick succession, or for a thread that keeps the deadline. A blocked thread would have
+// to be woken for it, which costs more than the acknowledgement. Exception: the program polls in a loop again and the
+// thread has not noticed yet. The first separate acknowledgement would make the peer wait for its own thread, which
+// then blocks in turn: two programs that poll their memory would never get in step again. A program that sleeps on
+// completion channels and takes its packets itself holds back until it has replied, or goes to sleep again; the thread,
+// which stands by, has the deadline.
 bool Shard::may_hold_back() {
   if (sleeps_on_events_ && progress_owner_.application_spins()) set_sleeps_on_events(false);
   if (sleeps_on_events_)
@@ -100,7 +98,7 @@ bool Shard::may_hold_back() {
   return progress_owner_.thread() != ProgressOwner::Thread::kBlocked || progress_owner_.application_spins();
 }
 
-// Sends what the engine has. True: something left.
+// Sends the engine's output. True: something left.
 bool Shard::drain(Instant now, Hold hold) {
   bool sent = false;
   if (pending_) {
@@ -119,7 +117,7 @@ bool Shard::drain(Instant now, Hold hold) {
   return send_batches(kAllPackets, now) || sent;
 }
 
-// Batches until so many packets have left, or all. True: something left.
+// Sends batches until `packets` have left, or all. True: something left.
 bool Shard::send_batches(std::uint64_t packets, Instant now) {
   bool sent = false;
   cut_short_ = false;
@@ -158,7 +156,7 @@ bool Shard::send_batch(const Transmit& transmit) {
   return true;
 }
 
-// The system says that the batch's memory is not there. Where it is for us, the packets are as lost as any others.
+// The system reports the batch's memory as missing. If we can read it, the packets count as lost on the network.
 void Shard::lose(const Transmit& transmit) {
   const bool there =
       std::ranges::all_of(transmit.slices, [](const Slice& slice) { return memory::can_read(slice.data, slice.size); });

@@ -1,5 +1,5 @@
-// io/shard/spin_permits.h - how many of a device's progress threads may poll their sockets in a loop at a time: a
-// thread that wants to takes a permit, and gives it back before it sleeps. Any thread may call.
+// io/shard/spin_permits.h - limits how many of a device's progress threads poll their sockets in a loop at a time. A
+// thread takes a permit before spinning, and returns it before it sleeps. Any thread may call.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,7 @@
 
 namespace brdma::io {
 
-// Half of the cores that there are for us: threads spin while their program sleeps or computes, and what it computes
-// needs cores as well.
+// Half of the available cores: threads spin while their program sleeps or computes, and computing needs cores as well.
 [[nodiscard]] constexpr unsigned spinning_max(unsigned cores) { return std::max(cores / 2, 1u); }
 
 class SpinPermits {

@@ -1,5 +1,5 @@
-// io/shard/start_thread.h - a thread of ours inside somebody's program: signals are blocked, they are the program's.
-// Not those of its own faults, which end the process where they are blocked (io/system/fault_handler.h).
+// io/shard/start_thread.h - starts a thread of ours inside a program: signals are blocked, they are the program's.
+// Except those of its own faults, which end the process where they are blocked (io/system/fault_handler.h).
 #pragma once
 
 #include <pthread.h>

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::array kSignals{SIGSEGV, SIGBUS};
 
-// What the program wants done with a signal. Set inside handlers and read by them: no lock. A record is used again
-// after seven others.
+// The program's action for a signal. Set inside handlers and read by them: no lock. A record is reused after seven
+// others.
 class ProgramsAction {
  public:
   [[nodiscard]] struct sigaction get() const { return *now_.load(std::memory_order_acquire); }
@@ -47,12 +47,12 @@ int set_system_action(int signal, const struct sigaction* next, struct sigaction
   return known != nullptr ? known(signal, next, before) : ::sigaction(signal, next, before);
 }
 
-// The thread's own instruction made it, and will again.
+// A fault of the thread's own instruction, which will repeat.
 bool is_fault(const siginfo_t& info) {
   return info.si_code > 0 && (info.si_signo != SIGBUS || info.si_code != BUS_MCEERR_AO);
 }
 
-// As if nobody handled it: a fault repeats itself and ends the program where it is; what was sent is sent again.
+// As without a handler: a fault repeats itself and ends the program in place; a sent signal is sent again.
 void do_the_usual(int signal, siginfo_t* info) {
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
@@ -95,9 +95,9 @@ void ask_program(int signal, siginfo_t* info, void* context) {
   call_program(signal, info, context, action);
 }
 
-// Where the kernel calls a handler, what it was given lies right behind the place for the return address (x86-64), or
-// at the stack pointer (aarch64). Who else calls ours is a handler of the program's, which has found ours when it was
-// made and asks it in turn.
+// If the kernel calls a handler, its data is right behind the place for the return address (x86-64), or at the stack
+// pointer (aarch64). Any other caller is a handler of the program, which saved ours as its predecessor and calls it in
+// turn.
 bool called_by_kernel([[maybe_unused]] const void* frame, [[maybe_unused]] const siginfo_t* info,
                       [[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
@@ -111,11 +111,12 @@ bool called_by_kernel([[maybe_unused]] const void* frame, [[maybe_unused]] const
 
 void on_fault(int signal, siginfo_t* info, void* context) {
   const int error = errno;
-  if (called_by_kernel(__builtin_dwarf_cfa(), info, context)) program_asked = false;  // a handler may have been left
+  // the program may have left a handler by longjmp
+  if (called_by_kernel(__builtin_dwarf_cfa(), info, context)) program_asked = false;
   if (memory::recovers_by_jump() && is_fault(*info))
     pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
   if (!is_fault(*info) || !memory::recover(info->si_addr, context)) {
-    if (program_asked) {  // by us, and it asks us: nobody has an answer
+    if (program_asked) {  // by us, and it calls us back: no handler is left
       do_the_usual(signal, info);
     } else {
       ask_program(signal, info, context);
@@ -136,7 +137,7 @@ void keep(int signal) {
     (void)programs(signal).exchange(found);
     struct sigaction ours {};
     ours.sa_sigaction = on_fault;
-    // On the thread's own stack for signals, if it has one: Go and whoever has small stacks rely on that.
+    // On the thread's signal stack, if it has one: Go and other users of small stacks rely on that.
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigemptyset(&ours.sa_mask);
     if (set_system_action(signal, &ours, nullptr) != 0) return;

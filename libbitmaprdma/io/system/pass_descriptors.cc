@@ -55,12 +55,12 @@ ssize_t receive_with_descriptors(int socket, MutableBytes bytes, std::span<FileD
     for (std::size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-      FileDescriptor received{fd};  // closed here where there is no place for it
+      FileDescriptor received{fd};  // closed here if there is no room for it
       if (next < out.size()) out[next++] = std::move(received);
     }
   }
   if (!cut) return got;
-  // The kernel does not say why: no number was left, or a policy forbids it.
+  // The kernel does not report why: no free number, or a policy forbids it.
   const FileDescriptor another{::fcntl(socket, F_DUPFD_CLOEXEC, 0)};
   if (another.valid()) errno = EACCES;
   return -1;

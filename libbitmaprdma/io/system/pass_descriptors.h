@@ -16,8 +16,8 @@ inline constexpr std::size_t kPassedDescriptorsMax = 253;  // the kernel's SCM_M
 // One sendmsg with `flags` (a closed peer is never a signal), repeated where a signal interrupts it. Its result.
 ssize_t send_with_descriptors(int socket, ConstBytes bytes, std::span<const int> descriptors, int flags = 0);
 
-// One recvmsg likewise. Descriptors go into `out` from its beginning, close-on-exec; those beyond it are closed, and
-// what no descriptor came for is left as it was.
+// One recvmsg likewise. Descriptors go into `out` from its beginning, close-on-exec; further ones are closed, and
+// unused entries are unchanged.
 ssize_t receive_with_descriptors(int socket, MutableBytes bytes, std::span<FileDescriptor> out, int flags = 0);
 
 }  // namespace brdma::io

@@ -1,5 +1,5 @@
-// io/system/poll_open.h - poll(2) that passes on no negative descriptor. poll ignores one, but librspreload.so in front
-// of it (rdma-core up to 64) looks it up before the start of its table: what it finds there may end the program.
+// io/system/poll_open.h - poll(2) without negative descriptors. poll ignores them, but a preloaded librspreload.so
+// (rdma-core up to 64) reads before the start of its table, which may end the program.
 #pragma once
 
 #include <poll.h>

@@ -31,7 +31,7 @@ bool same(const LocalBeacon& beacon, const LocalClaim& claim) {
 
 void* remote(std::uint64_t address) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)); }
 
-// 0, or the errno of what kept it from being read; ENODATA: something else is there.
+// 0, or the errno of the failed read; ENODATA: it does not match.
 int look_at_beacon(const LocalClaim& claim) {
   LocalBeacon beacon;
   const iovec to{&beacon, sizeof beacon}, from{remote(claim.beacon), sizeof beacon};
@@ -41,10 +41,10 @@ int look_at_beacon(const LocalClaim& claim) {
 }
 
 struct Owners {
-  bool any = false, others = false;  // sockets with that port; of them, some that are not this user's
+  bool any = false, others = false;  // sockets with that port; some of them of other users
 };
 
-// The next word of a line, which is left without it; empty: none.
+// Removes the next word of a line; empty: none.
 std::string_view next_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
   const std::string_view word = line.substr(0, line.find(' '));
@@ -67,7 +67,7 @@ bool read_socket(std::string_view line, unsigned& local_port, unsigned& uid) {
          read_number(next_word(line), 10, uid);
 }
 
-// Of the UDP sockets of this network namespace that are bound to the port, whatever their address (proc_net(5)).
+// The UDP sockets of this network namespace bound to the port, with any address (proc_net(5)).
 void look_for_owners(const char* file, std::uint16_t port, Owners& owners) {
   std::ifstream lines(file);
   std::string line;
@@ -103,7 +103,7 @@ LocalClaim ProcessMemory::self() const {
   return {.pid = static_cast<std::uint32_t>(getpid()), .pid_namespace = pid_namespace_};
 }
 
-// Only an address of this network namespace's own can be bound to. Packets to one never leave the host.
+// Only an address of this network namespace's own can be bound. Packets to one never leave the host.
 bool ProcessMemory::is_here(const IpAddress& peer) const {
   if (peer.is_zero() || is_link_local(peer)) return false;
   const FileDescriptor socket{::socket(peer.is_v4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
@@ -139,8 +139,8 @@ LocalState ProcessMemory::examine(const LocalClaim& claim, std::uint16_t source_
   }
 }
 
-// The data, then the beacon, in one call: the kernel copies in this order. Where not all of it came, the beacon tells
-// whether the peer is still there.
+// The data, then the beacon, in one call: the kernel copies in this order. After a partial copy, the beacon shows
+// whether the peer still exists.
 FetchResult ProcessMemory::fetch(const LocalClaim& peer, std::span<const LocalPiece> from, std::span<const Slice> to) {
   BRDMA_CHECK(from.size() < kPiecesMax && to.size() < kSlicesMax);
   LocalBeacon beacon;

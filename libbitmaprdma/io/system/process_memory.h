@@ -1,5 +1,5 @@
 // io/system/process_memory.h - reads the memory of other processes of this host by process_vm_readv() (docs/local.md).
-// Has no state that changes: any thread may use it, one is enough for all contexts.
+// Its state does not change: any thread may use it, one instance serves all contexts.
 #pragma once
 
 #include "base/local_memory.h"
@@ -12,8 +12,8 @@ class ProcessMemory final : public LocalMemory {
 
   [[nodiscard]] LocalClaim self() const override;
   [[nodiscard]] bool is_here(const IpAddress& peer) const override;
-  // Read are: the owner of the process, and of the socket that the claim came from. Both must be this user: then who
-  // claims could read that process as well as we.
+  // Checks the owner of the process, and of the socket that the claim came from. Both must be this user: then the
+  // claimant could read that process as well as we.
   [[nodiscard]] LocalState examine(const LocalClaim& claim, std::uint16_t source_port) override;
   [[nodiscard]] FetchResult fetch(const LocalClaim& peer, std::span<const LocalPiece> from,
                                   std::span<const Slice> to) override;

@@ -1,6 +1,5 @@
-// io/system/sealed_memory.h - memory of another process, passed as a descriptor (memfd_create(2)), that can be mapped
-// and used without fear: a file that shrinks under a mapping, or whose pages cannot be had, kills who touches them
-// (SIGBUS).
+// io/system/sealed_memory.h - checks memory of another process, passed as a descriptor (memfd_create(2)), before
+// mapping. A file that shrinks under a mapping, or whose pages are unavailable, raises SIGBUS on access.
 #pragma once
 
 #include <fcntl.h>
@@ -12,7 +11,7 @@
 
 namespace brdma::io {
 
-// Is it at least `bytes` of ordinary memory, sealed so that nobody can ever shrink it?
+// True if it is at least `bytes` of ordinary memory, sealed against shrinking.
 [[nodiscard]] inline bool is_sealed_memory(int fd, std::size_t bytes) {
   struct stat status {};
   struct statfs system {};

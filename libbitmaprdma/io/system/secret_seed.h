@@ -1,4 +1,4 @@
-// io/system/secret_seed.h - 128 random bits of the kernel, to seed what nobody may guess: keys, tokens, identifiers.
+// io/system/secret_seed.h - 128 random bits of the kernel, the seed of secret values: keys, tokens, identifiers.
 #pragma once
 
 #include "base/result.h"
@@ -7,7 +7,7 @@
 
 namespace brdma::io {
 
-// Nothing takes the place of a kernel or a sandbox without getrandom. Thread-safe.
+// No fallback for a kernel or a sandbox without getrandom. Thread-safe.
 [[nodiscard]] Result<Seed, ContextError> secret_seed();
 
 }  // namespace brdma::io

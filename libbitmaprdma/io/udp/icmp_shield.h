@@ -1,7 +1,7 @@
-// io/udp/icmp_shield.h - a socket beside one that sends over IPv4, of the same port: the system finds it first when
-// ICMP about that port comes, and ignores what that says of a path MTU. So no ICMP, which anybody can forge, makes an
-// exception for the peer among the host's routes (by default for ten minutes, for all programs). It neither sends nor
-// receives. The other must allow that its port is shared (SO_REUSEPORT).
+// io/udp/icmp_shield.h - a socket beside an IPv4 sender, with the same port: the system finds it first for ICMP about
+// that port, and it ignores path MTUs in ICMP. So no ICMP, which anybody can forge, makes an exception for the peer
+// among the host's routes (by default for ten minutes, for all programs). It neither sends nor receives. The other
+// socket must allow sharing its port (SO_REUSEPORT).
 #pragma once
 
 #include <netinet/in.h>
@@ -10,8 +10,8 @@
 
 namespace brdma::io {
 
-// For an unconnected dual-stack socket: one of IPv4 alone is found before it. -1: there is none, and ICMP about
-// IPv4 peers changes the route, not what the other may send.
+// For an unconnected dual-stack socket: a socket of IPv4 alone is found before it. -1: there is none, and ICMP about
+// IPv4 peers changes the route, but not the other's sending.
 [[nodiscard]] int open_icmp_shield(std::uint16_t port);
 // For one connected from `from` to `to`: of several with the same addresses the last is found.
 [[nodiscard]] int open_icmp_shield(const sockaddr_in& from, const sockaddr_in& to);

@@ -1,6 +1,6 @@
-// io/udp/open_socket.h - a socket of the kernel's, whoever stands in front of socket(): under librspreload.so every TCP
-// or UDP socket that a thread opens outside of a call to librdmacm becomes an RDMA socket, ours in our threads too.
-// What is done with the descriptor later passes through such a library, which does not know it.
+// io/udp/open_socket.h - a socket of the kernel's, even if a library replaces socket(). With librspreload.so every TCP
+// or UDP socket that a thread opens outside of a call to librdmacm becomes an RDMA socket, in our threads too. Later
+// calls on the descriptor pass through such a library, which does not know it.
 #pragma once
 
 #include <sys/socket.h>

@@ -20,7 +20,7 @@ union SocketAddress {
   sockaddr_in v4;
 };
 
-// Of the address's own family: a dual-stack socket connected to ::ffff:a.b.c.d looks up the route each time.
+// In the address's own family: a dual-stack socket connected to ::ffff:a.b.c.d looks up the route each time.
 socklen_t socket_address(const IpAddress& ip, std::uint16_t port, std::uint32_t scope, SocketAddress& out) {
   out = SocketAddress{};
   if (ip.is_v4()) {
@@ -61,7 +61,7 @@ void PeerSockets::consider(const Transmit& transmit) {
   place = std::exchange(candidate_, Peer{});
 }
 
-// False: the system does not let us, and the unconnected socket does as well.
+// False: the system refuses; the unconnected socket works as well.
 bool PeerSockets::connect_to(Peer& peer) const {
   const bool v4 = peer.destination.is_v4();
   const bool local = !v4 && (is_link_local(peer.destination) || is_link_local(peer.source));

@@ -1,9 +1,9 @@
-// io/udp/peer_sockets.h - sockets connected to the peers that are sent to most: the system then looks up no route and
-// reads no addresses for a batch (0.35 us). Only for packets whose ICRC does not cover the IPv4 identification (bitmap
-// mode), which a connected socket counts up by itself.
+// io/udp/peer_sockets.h - sockets connected to the peers with most traffic: the system then looks up no route and reads
+// no addresses for a batch (0.35 us). Only for packets whose ICRC does not cover the IPv4 identification (bitmap mode),
+// which a connected socket increments by itself.
 //
 // A peer gets one once kBatchesToConnect batches in a row among those without one went to it; at most kPeersMax, the
-// oldest gives way. They share the unconnected socket's port, which both must allow (SO_REUSEPORT). ICMP errors over
+// oldest is replaced. They share the unconnected socket's port, which both must allow (SO_REUSEPORT). ICMP errors over
 // IPv6 come back on connected sockets: the caller sends that batch by the unconnected one, and calls failed(). Those
 // over IPv4 come to a shield (io/udp/icmp_shield.h). One thread at a time.
 #pragma once
@@ -37,11 +37,11 @@ class PeerSockets {
     }
     return -1;
   }
-  // The batch has left by the unconnected socket: its peer may be one for a socket of its own.
+  // The batch has left by the unconnected socket: its peer is a candidate for a socket of its own.
   void sent_unconnected(const Transmit& transmit) {
     if (!transmit.standard && find(transmit) < 0) consider(transmit);
   }
-  // Sending on `fd` failed with `error`. Where the peer just does not listen the socket is as good as before.
+  // Sending on `fd` failed with `error`. If the peer only does not listen, the socket stays.
   void failed(int fd, int error);
   [[nodiscard]] std::size_t connected() const;
 

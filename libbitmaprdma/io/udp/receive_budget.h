@@ -1,10 +1,10 @@
-// io/udp/receive_budget.h - how much peers may have on its way to a socket whose receive buffer has so many bytes.
+// io/udp/receive_budget.h - the amount that peers may have in flight to a socket, by the bytes of its receive buffer.
 // The kernel charges a datagram by the memory that holds it, not by its length: measured on Linux 6.18
 // (docs/datapath.md)
 //   832 B for a small one, 8520 B for 4116 B that come singly, 4.2 KB where GRO merged them.
-// Single packets are the rule here, because a switch on the path undoes GRO. A charge is at most
-// kChargePerPacket + size * kChargeNumerator / kChargeDenominator; packets and bytes are limited apart, and both limits
-// reached at once must still fit. Control packets have no credit: they live on the slack of the formula.
+// Single packets are assumed here, because a switch on the path undoes GRO. A charge is at most kChargePerPacket + size
+// * kChargeNumerator / kChargeDenominator. Packets and bytes are limited separately, and both limits reached at once
+// must still fit. Control packets have no credit: they use the slack of the formula.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ inline constexpr std::uint64_t kPacketShare = 4;  // a quarter of the buffer for
           static_cast<std::uint32_t>((buffer - for_packets) * kChargeDenominator / kChargeNumerator)};
 }
 
-// Of an AF_XDP socket: a packet takes as many chunks as its bytes need, so at most its bytes' share and one more.
+// For an AF_XDP socket: a packet takes as many chunks as its bytes need, so at most its bytes' share and one more.
 [[nodiscard]] constexpr ReceiveBudget xdp_receive_budget(std::uint32_t chunks) {
   const std::uint32_t half = chunks / 2;
   return {half, half * (kXdpChunkBytes - kXdpHeadroom - kXdpFrameHeaders)};

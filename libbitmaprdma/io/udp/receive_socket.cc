@@ -25,7 +25,7 @@ T control_value(const cmsghdr* header) {
   return value;
 }
 
-// Room for every ancillary message that enable_metadata() asks for.
+// Room for every ancillary message that enable_metadata() enables.
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(in_pktinfo)) +
                                       CMSG_SPACE(sizeof(int)) * 3 + CMSG_SPACE(sizeof(std::uint32_t)) +
                                       CMSG_SPACE(sizeof(timespec));
@@ -42,7 +42,7 @@ ReceiveSocket::ReceiveSocket(int fd, bool dual_stack, const ReceiveSocketOptions
 
 void ReceiveSocket::enable_metadata() {
   if (dual_stack_) {
-    set_option(fd_, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);  // speaks of IPv4 packets too, as ::ffff:a.b.c.d
+    set_option(fd_, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);  // covers IPv4 packets too, as ::ffff:a.b.c.d
     set_option(fd_, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
   } else {
     set_option(fd_, IPPROTO_IP, IP_PKTINFO, 1);
@@ -87,7 +87,7 @@ bool ReceiveSocket::receive(ReceivedMessage& out) {
   message.msg_controllen = control.size();
   // Not the C library's recvmsg: that is a cancellation point, and a thread cancelled here would keep the shard's lock.
   const ssize_t size = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
-  if (size < 0) return false;  // EAGAIN; anything else tells of no packet either
+  if (size < 0) return false;  // EAGAIN; any other error means no packet either
 
   Datagram& datagram = out.datagram;
   datagram = Datagram{};

@@ -16,7 +16,7 @@ namespace brdma::io {
 
 struct ReceiveSocketOptions {
   bool gro = true;
-  // Asked for beyond the system's limit when we may (root), else as much of it as the limit allows.
+  // If permitted (root), beyond the system's limit; else as much of it as the limit allows.
   int buffer_bytes = 32 << 20;
 };
 
@@ -25,9 +25,9 @@ struct ReceivedMessage {
   ConstBytes bytes;
   std::size_t segment_bytes = 0;  // > 0; the whole size where nothing was merged
   bool by_xdp = false;
-  std::uint32_t scope = 0;  // the interface that it came by, where it was sent to a link-local address
-  // When it arrived, CLOCK_REALTIME in ns; 0: nobody said so. When it was read, for what arrives before the kernel has
-  // got to stamping for the first socket of the machine that asks (a work item).
+  std::uint32_t scope = 0;  // the interface that it came by, if sent to a link-local address
+  // Arrival time, CLOCK_REALTIME in ns; 0: unknown. For packets that arrive before the kernel begins to stamp for the
+  // machine's first such socket (a work item), the time of reading.
   std::int64_t stamp = 0;
 };
 
@@ -39,14 +39,14 @@ class ReceiveSocket {
   // Never blocks. False: nothing there.
   [[nodiscard]] bool receive(ReceivedMessage& out);
 
-  // Whether packets to multicast groups come too; at first they do not.
+  // True: packets to multicast groups come too; initially false.
   void take_multicast(bool take) const;
 
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] bool gro() const { return gro_; }
-  // What the kernel granted, in its own measure (twice what was asked for): the argument of receive_budget().
+  // Size granted by the kernel, in its own measure (twice the requested size): the argument of receive_budget().
   [[nodiscard]] std::uint32_t buffer_bytes() const { return buffer_bytes_; }
-  // Datagrams that found the buffer full since the last call. Known only once a later one came through.
+  // Datagrams dropped at a full buffer since the last call. Known only once a later one came through.
   [[nodiscard]] std::uint32_t take_overflow();
 
  private:

@@ -1,5 +1,5 @@
 // io/udp/socket_address.h - IpAddress and the kernel's socket addresses. An IPv4 address is ::ffff:a.b.c.d in an
-// IpAddress and in the addresses of a dual-stack AF_INET6 socket alike, so there nothing is translated.
+// IpAddress and in the addresses of a dual-stack AF_INET6 socket alike: no translation is needed there.
 #pragma once
 
 #include <netinet/in.h>
@@ -11,7 +11,7 @@
 
 namespace brdma::io {
 
-inline constexpr std::size_t kMappedV4Offset = 12;  // where a.b.c.d lies in ::ffff:a.b.c.d
+inline constexpr std::size_t kMappedV4Offset = 12;  // offset of a.b.c.d in ::ffff:a.b.c.d
 
 [[nodiscard]] inline IpAddress from_in_addr(const in_addr& address) {
   IpAddress out = IpAddress::v4(0, 0, 0, 0);

@@ -1,4 +1,4 @@
-// io/udp/socket_options.h - what the sockets of this folder are told alike. False or -1: errno says why.
+// io/udp/socket_options.h - options common to the sockets of this folder. False or -1: errno says why.
 #pragma once
 
 #include <linux/filter.h>
@@ -15,22 +15,22 @@ inline bool set_option(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
 }
 
-// Whether it takes what is sent to the multicast groups that anybody here has joined.
+// Sets whether it receives packets of multicast groups joined by any process of the host.
 inline void take_multicast(int fd, bool dual_stack, bool take) {
   constexpr int kIpv6MulticastAll = 29;  // IPV6_MULTICAST_ALL, which older headers lack
   set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, take ? 1 : 0);
   if (dual_stack) set_option(fd, IPPROTO_IPV6, kIpv6MulticastAll, take ? 1 : 0);
 }
 
-// Anybody can forge an ICMP that speaks of a path MTU: it must neither stop a sender nor change a route of the host.
-// IPv6, and what only receives: the system looks at none (INTERFACE). Over IPv4 that would leave "don't fragment" out,
-// which the ICRC covers; a socket that sends has PROBE, and io/udp/icmp_shield.h beside it.
+// Anybody can forge an ICMP with a path MTU: it must neither stop a sender nor change a route of the host. IPv6
+// sockets, and those that only receive: the system ignores such ICMP (INTERFACE). Over IPv4 that would leave out "don't
+// fragment", which the ICRC covers; a sending socket has PROBE, and io/udp/icmp_shield.h beside it.
 inline void ignore_path_mtu(int fd, bool ipv6, bool sends) {
   set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, sends ? IP_PMTUDISC_PROBE : IP_PMTUDISC_INTERFACE);
   if (ipv6) set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_INTERFACE);
 }
 
-// A socket that only sends: nobody may fill a buffer that nobody empties.
+// For a socket that only sends: nobody may fill its unread buffer.
 inline bool receive_nothing(int fd) {
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &nothing};

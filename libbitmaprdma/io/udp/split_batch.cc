@@ -10,7 +10,7 @@ namespace brdma::io {
 std::size_t split_batch(const Transmit& transmit, std::span<iovec> pieces, std::span<PacketPieces> packets) {
   BRDMA_CHECK(packets.size() >= transmit.segments);
   std::uint32_t used = 0;
-  std::size_t slice = 0, offset = 0;  // what has been given out already
+  std::size_t slice = 0, offset = 0;  // position in the slices
   std::size_t left = transmit.bytes;
   for (std::size_t i = 0; i < transmit.segments; ++i) {
     std::size_t wanted = std::min<std::size_t>(transmit.segment_bytes, left);

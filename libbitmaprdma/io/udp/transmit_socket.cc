@@ -32,9 +32,9 @@ static_assert(sizeof(Slice) == sizeof(iovec) && offsetof(Slice, data) == offseto
 constexpr int kDefaultHopLimit = 64;
 constexpr std::uint16_t kPortFirst = 0xC000;  // RoCEv2's range of source ports (IBTA A17.9.2)
 constexpr int kPortTries = 32;
-constexpr std::uint32_t kGsoRefusalsMax = 8;  // then the route is believed not to do GSO at all
+constexpr std::uint32_t kGsoRefusalsMax = 8;  // then the route is assumed not to support GSO
 
-// Errors that only say "not as one message".
+// Errors that may concern the single GSO message only.
 bool may_work_singly(int error) { return error == EINVAL || error == EIO || error == EMSGSIZE || error == EOPNOTSUPP; }
 
 // Ancillary data of one sendmsg: source address, traffic class, hop limit, segment size.
@@ -103,7 +103,7 @@ struct TransmitSocket::Address {
   }
 };
 
-// For sending packet by packet: rare where GSO works, so made at first use.
+// For sending packet by packet: rare with GSO, so made at first use.
 struct TransmitSocket::Scratch {
   std::array<iovec, kSplitPiecesMax> pieces;
   std::array<PacketPieces, kSegmentsMax> packets;
@@ -159,7 +159,7 @@ int TransmitSocket::open_socket() {
   set_option(fd_, SOL_SOCKET, SO_SNDBUF, options_.send_buffer_bytes);
   receive_nothing(fd_);
   bind_port();
-  // Only now: the sockets connected to peers and the shields may share the port, other contexts may not.
+  // Only now: connected sockets and shields may share the port, other contexts may not.
   set_option(fd_, SOL_SOCKET, SO_REUSEPORT, 1);
   if (dual_stack_ && port_ != 0) shield_.reset(open_icmp_shield(port_));
   return port_ != 0 ? 0 : (errno != 0 ? errno : EADDRINUSE);
@@ -189,8 +189,8 @@ void TransmitSocket::bind_port() {
   }
 }
 
-// Sends a full batch to this socket itself, whose filter drops it. Where there is no way to do that (loopback is down)
-// the kernel's knowing the option must do; a route that refuses is found by its first batches.
+// Sends a full batch to this socket itself, whose filter drops it. If that is impossible (loopback is down), the
+// kernel's support of the option must suffice; first batches detect a route that refuses.
 bool TransmitSocket::probe_gso() {
   if (!set_option(fd_, SOL_UDP, UDP_SEGMENT, 0)) return false;
   constexpr std::uint16_t kPacket = 8;
@@ -233,7 +233,7 @@ SendReport TransmitSocket::send_unconnected(const Transmit& transmit, bool whole
   }
   SendReport report;
   send_singly(transmit, report);
-  // Refused either way: the packets are at fault, not GSO.
+  // Refused either way: the packets are the cause, not GSO.
   if (report.refused > 0) gso_refusals_ = 0;
   if (gso_refusals_ >= kGsoRefusalsMax) gso_ = false;
   return report;
@@ -245,7 +245,7 @@ std::uint32_t TransmitSocket::give_up(const Transmit& transmit) {
 
 namespace {
 
-// A small packet lies in one piece: then the system reads no message header and no list.
+// A small packet is in one piece: then the system reads no message header and no list.
 long send_piece(int fd, const Slice& piece) {
   return syscall(SYS_sendto, fd, piece.data, piece.size, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
 }
@@ -262,8 +262,8 @@ long send_slices(int fd, const Transmit& transmit) {
 
 }  // namespace
 
-// False: not sent, for another reason than room. Then the unconnected socket tells whether it is the batch, the route
-// or only an error of the past.
+// False: not sent, for another reason than room. The unconnected socket then shows whether the batch or the route is
+// the cause, or only an earlier error.
 bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report) {
   const int fd = peers_->find(transmit);
   if (fd < 0) return false;
@@ -272,7 +272,7 @@ bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report
   if (sent >= 0) [[likely]]
     return true;
   const int error = errno;
-  if (error == EAGAIN) {  // not the other socket: the two buffers together are more than was asked for
+  if (error == EAGAIN) {  // not the other socket: the two buffers together exceed the requested size
     report.blocked = true;
     blocked_fd_ = fd;
     return true;
@@ -308,7 +308,7 @@ SendReport TransmitSocket::send_whole(const Transmit& transmit, bool& retry_sing
 }
 
 // The kernel writes identification 0 into a single packet, but the ICRC of a standard batch's packet i was made for i.
-// False: not all of the packet is there.
+// False: not all of the packet is readable.
 bool TransmitSocket::correct_icrc(const Transmit& transmit, std::span<iovec> pieces, PacketPieces& packet,
                                   std::byte* copy) const {
   std::size_t size = 0;

@@ -1,12 +1,11 @@
 // io/udp/transmit_socket.h - a sending socket: one UDP source port, so one path of the network, for IPv4 and IPv6
 // peers.
 //
-// A batch leaves as one GSO message where the kernel and the route can, else packet by packet; the packets are the
-// same. Unconnected and with "don't fragment", because then Linux writes identification 0, 1, 2, ... into a batch's
-// IPv4 headers, which the ICRC of standard packets covers. One AF_INET6 socket serves both families: a second one for
-// IPv4 would need the same port number and be no faster (sending to ::ffff:a.b.c.d was measured equal). Batches of
-// bitmap mode go by a socket connected to their peer where that has one. It receives nothing: a filter drops whatever
-// arrives. One thread at a time.
+// A batch leaves as one GSO message where kernel and route support it, else packet by packet; the packets are the same.
+// Unconnected and with "don't fragment": then Linux writes identification 0, 1, 2, ... into a batch's IPv4 headers,
+// which the ICRC of standard packets covers. One AF_INET6 socket serves both families: a second one for IPv4 would need
+// the same port number and be no faster (sending to ::ffff:a.b.c.d was measured equal). Batches of bitmap mode use a
+// socket connected to their peer if there is one. It receives nothing: a filter drops all input. One thread at a time.
 #pragma once
 
 #include <array>
@@ -26,19 +25,19 @@ namespace brdma::io {
 
 struct TransmitSocketOptions {
   bool gso = true;            // false: never try (tests, or a kernel known to be bad)
-  bool connect = true;        // to the peers sent to most (io/udp/peer_sockets.h)
+  bool connect = true;        // to the peers with most traffic (io/udp/peer_sockets.h)
   std::uint32_t ifindex = 0;  // interface of link-local addresses
   int send_buffer_bytes = 1 << 20;
   std::uint16_t destination_port = kRoceUdpPort;
 };
 
-// What became of a batch.
+// Result of sending a batch.
 struct SendReport {
   bool blocked = false;       // no room: call send() again with the same Transmit, its memory unchanged
   std::uint32_t refused = 0;  // packets that the system refused for good: lost, to be counted
   int error = 0;              // why (errno), of the last refused one
-  bool fault = false;         // its memory is not there (EFAULT): it has not left, Engine::withdraw()
-  bool unreachable = false;   // the system told of an ICMP error of earlier packets; these left all the same
+  bool fault = false;         // its memory is missing (EFAULT): it has not left, Engine::withdraw()
+  bool unreachable = false;   // the system reported an ICMP error of earlier packets; these left all the same
 };
 
 class TransmitSocket {
@@ -49,10 +48,10 @@ class TransmitSocket {
   TransmitSocket& operator=(TransmitSocket&&) = delete;
 
   SendReport send(const Transmit& transmit);
-  // Instead of sending a blocked batch again: answers how many of its packets had not left.
+  // Instead of resending a blocked batch: returns the number of its packets that had not left.
   [[nodiscard]] std::uint32_t give_up(const Transmit& transmit);
 
-  // Of link-local peers: which link is meant from now on.
+  // For link-local peers: the interface from now on.
   void set_interface(std::uint32_t ifindex) { options_.ifindex = ifindex; }
 
   [[nodiscard]] int fd() const { return fd_; }

@@ -62,7 +62,7 @@ bool parse_roce_frame(ConstBytes frame, Datagram& out) {
 }
 
 std::uint64_t internet_sum(ConstBytes bytes) {
-  // Any order of bytes does, as long as it is one (RFC 1071, 2B): this machine's, four at a time.
+  // Any consistent byte order does (RFC 1071, 2B): this machine's, four at a time.
   std::uint64_t sum = 0;
   std::size_t at = 0;
   for (; at + sizeof(std::uint32_t) <= bytes.size(); at += sizeof(std::uint32_t)) {
@@ -77,7 +77,7 @@ std::uint64_t internet_sum(ConstBytes bytes) {
 
 namespace {
 
-// As it stands in the packet, in this machine's order.
+// As in the packet, in this machine's order.
 std::uint16_t folded(std::uint64_t sum) {
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   return static_cast<std::uint16_t>(~sum);

@@ -1,13 +1,12 @@
-// io/xdp/xdp_protocol.h - how a process with a lease asks brdmad for an AF_XDP socket, and what it gets. Over a
-// connection of its own to "@brdmad" (io/daemon/lease_protocol.h): an XdpRequest, answered by an XdpReply with
-// descriptors attached when error is 0: the socket, bound to a queue; the memory behind its rings' addresses (UMEM), to
-// be mapped shared; and from a daemon of one user the link that holds the XDP program to the interface, to be kept open
-// while the socket is used and for nothing else (there is none where it asked for none to receive). Numbers in host
-// order. Versioned by kXdpVersion.
+// io/xdp/xdp_protocol.h - a lessee's request to brdmad for an AF_XDP socket. Over its own connection to "@brdmad"
+// (io/daemon/lease_protocol.h): an XdpRequest, answered by an XdpReply with descriptors attached when error is 0. They
+// are: the socket, bound to a queue; the memory behind its rings' addresses (UMEM), to be mapped shared; and from a
+// daemon of one user the link that attaches the XDP program to the interface. The process only keeps the link open
+// while the socket is used (there is none without receiving). Numbers in host order. Versioned by kXdpVersion.
 //
-// Who transmits by AF_XDP can put any frame on the network, so brdmad asks for the right to that: where
-// transmit_chunks is not 0 it sends the byte kXdpShowRight first and takes a byte back, with a packet socket attached
-// (packet(7)) if the process can make one. Having such a socket of brdmad's network namespace is the right.
+// An AF_XDP transmitter can put any frame on the network, so brdmad checks the right to that. If transmit_chunks is not
+// 0, it sends the byte kXdpShowRight first and takes a byte back, with a packet socket attached (packet(7)) if the
+// process can make one. Having such a socket of brdmad's network namespace is the right.
 #pragma once
 
 #include <array>
@@ -23,12 +22,12 @@ inline constexpr std::uint32_t kXdpMagic = 0x58445242;  // "BRDX" in memory
 inline constexpr std::uint16_t kXdpVersion = 2;
 inline constexpr std::size_t kXdpDescriptors = 3;
 
-// Linux's limit is a page; what it leaves of a chunk for a packet is kXdpHeadroom less.
+// Linux's limit is a page; a packet gets kXdpHeadroom less of a chunk.
 inline constexpr std::uint32_t kXdpChunkBytes = 4096;
 inline constexpr std::uint32_t kXdpHeadroom = 256;
-inline constexpr std::uint32_t kXdpFrameHeaders = 160;  // more than Ethernet, IPv6, UDP and all of RoCE's take
+inline constexpr std::uint32_t kXdpFrameHeaders = 160;  // more than Ethernet, IPv6, UDP and all RoCE headers
 
-// The last chunks of the memory are to transmit from: room for any batch (two chunks a packet), and as much again.
+// The last chunks of the memory are for transmission: room for any batch (two chunks a packet), and as much again.
 inline constexpr std::uint32_t kXdpTransmitChunks = 256;
 inline constexpr char kXdpShowRight = 'R';
 
@@ -53,9 +52,9 @@ struct XdpReply {
   XdpMode mode = XdpMode::kAuto;
   std::uint32_t queue = 0;
   std::uint32_t receive_chunks = 0;
-  std::uint32_t transmit_chunks = 0;  // 0: not asked for, or no right to it; then `message` says so
+  std::uint32_t transmit_chunks = 0;  // 0: not requested, or no right to it; then `message` says so
   std::uint32_t reserved2 = 0;
-  std::array<char, 256> message{};  // why not, and what to do, when error is not 0 or something is missing
+  std::array<char, 256> message{};  // fault and remedy, when error is not 0 or something is missing
 };
 
 static_assert(std::is_trivially_copyable_v<XdpRequest> && sizeof(XdpRequest) == 32);

@@ -22,7 +22,7 @@ namespace {
 constexpr std::chrono::seconds kTimeout{10};
 constexpr int kFreeingTries = 200, kFreeingPauseMs = 5;
 
-// brdmad has asked for it: who can make a packet socket may put any frame on the network.
+// Requested by brdmad: a process that can make a packet socket may put any frame on the network.
 Status show_right(int fd, Deadline deadline) {
   if (!wait_readable(fd, deadline)) return Status{ETIMEDOUT};
   char asked = 0;
@@ -41,7 +41,7 @@ struct Answer {
 
 bool is_asked_for(std::uint32_t given, std::uint32_t asked) { return given == 0 || given == asked; }
 
-// The whole answer with its descriptors comes in one message of a connection on which nothing was sent before.
+// The whole answer with its descriptors comes in one message of a connection without earlier messages.
 Result<Answer, ContextError> read_answer(int fd, const XdpRequest& request, Deadline deadline) {
   if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
   Answer answer;
@@ -105,7 +105,7 @@ Result<XdpSockets, ContextError> request_xdp(const Lease& lease, const XdpWant& 
   request.transmit_chunks = want.transmit_chunks;
   const Deadline deadline = std::chrono::steady_clock::now() + kTimeout;
   auto answer = ask_once(request, deadline);
-  // The kernel tells nobody when it has freed a queue.
+  // The kernel does not notify when it has freed a queue.
   for (int tries = 0; !answer && answer.reason().error == EAGAIN && tries < kFreeingTries; ++tries) {
     ::poll(nullptr, 0, kFreeingPauseMs);
     answer = ask_once(request, deadline);

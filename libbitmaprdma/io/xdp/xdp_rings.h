@@ -1,5 +1,5 @@
-// io/xdp/xdp_rings.h - a ring that we share with the kernel: one side produces, the other consumes, indices run on for
-// ever and entries are found by their low bits. Linux: Documentation/networking/af_xdp.rst.
+// io/xdp/xdp_rings.h - a ring shared with the kernel: one side produces, the other consumes. Indices are free-running;
+// their low bits select the entry. Linux: Documentation/networking/af_xdp.rst.
 #pragma once
 
 #include <linux/if_xdp.h>
@@ -9,7 +9,7 @@
 
 namespace brdma::io {
 
-// Where the kernel put a ring in its mapping.
+// Place of a ring in its mapping.
 struct RingPlace {
   std::byte* base = nullptr;
   xdp_ring_offset offsets{};

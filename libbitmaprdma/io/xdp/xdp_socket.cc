@@ -21,7 +21,7 @@ std::size_t ring_bytes(const xdp_ring_offset& offsets, std::uint32_t entries) {
   return offsets.desc + entries * sizeof(Entry);
 }
 
-// Of a frame: so much has headers in it, or is all of a small message.
+// Bytes of a frame: its headers, or all of a small message.
 constexpr std::size_t kFetchedAhead = 160;
 
 }  // namespace
@@ -60,7 +60,7 @@ void XdpSocket::give_back(std::uint64_t address) { fill_.at(given_++) = address 
 void XdpSocket::publish_given() {
   receive_.consume_to(position_);
   fill_.fill_to(given_);
-  // The driver has run out of chunks and waits to be told of new ones.
+  // The driver has run out of chunks and needs a wake-up for new ones.
   if (fill_.needs_wakeup()) [[unlikely]]
     (void)syscall(SYS_recvfrom, fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
 }
@@ -87,9 +87,9 @@ std::optional<ConstBytes> XdpSocket::next_frame() {
   if (position_ == produced_) {
     produced_ = receive_.produced();
     if (position_ == produced_) return std::nullopt;
-    // What came from this machine lies in the cache of the processor that its sender ran on: its lines are fetched
-    // together with the descriptor, not one after the other as they are read. Chunks come in the order in which they
-    // were given, but for those that the kernel dropped a packet from.
+    // Packets from this machine are in the cache of their sender's processor: fetch their lines together with the
+    // descriptor, not one after the other. Chunks come in the order of giving, except those of packets that the kernel
+    // dropped.
     fetch_ahead(memory_.data() + fill_.at(position_) + offset_in_chunk_, kFetchedAhead);
   }
   const std::uint32_t first = position_;

@@ -1,8 +1,8 @@
-// io/xdp/xdp_socket.h - the receiving side of an AF_XDP socket that brdmad made for us (io/xdp/xdp_protocol.h).
+// io/xdp/xdp_socket.h - the receiving side of an AF_XDP socket from brdmad (io/xdp/xdp_protocol.h).
 //
-// A packet lies in a chunk of shared memory, or in several where it is longer than one holds; such a packet is put
-// together in a buffer. No system call while packets come. `bytes` of a message live until the next receive(), which
-// gives their chunks back to the kernel. Owns the socket, its memory and the link. One thread at a time.
+// A packet is in a chunk of shared memory, or in several if it is longer; then it is assembled in a buffer. No system
+// call while packets come. `bytes` of a message live until the next receive(), which returns their chunks to the
+// kernel. Owns the socket, its memory and the link. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,11 @@ class XdpSocket {
   [[nodiscard]] int fd() const { return descriptors_.socket.get(); }
   [[nodiscard]] XdpMode mode() const { return mode_; }
   [[nodiscard]] std::uint32_t queue() const { return queue_; }
-  // What the chunks hold: the argument of Datagrams that may be on their way.
+  // Capacity of the chunks: the argument of xdp_receive_budget().
   [[nodiscard]] std::uint32_t receive_chunks() const { return receive_.size(); }
-  // Packets that the kernel had no chunk or no entry of the ring for, since the last call. A system call.
+  // Packets dropped for lack of a chunk or a ring entry since the last call. A system call.
   [[nodiscard]] std::uint64_t take_drops();
-  // Frames that came through though they are no RoCE packets, since the last call.
+  // Received frames that are no RoCE packets, since the last call.
   [[nodiscard]] std::uint64_t take_unreadable() { return std::exchange(unreadable_, 0); }
 
  private:
@@ -52,7 +52,7 @@ class XdpSocket {
   [[nodiscard]] ConstBytes join(std::uint32_t first, std::uint32_t last);
 
   static constexpr std::size_t kFrameBytesMax = 64 * 1024;
-  // Chunks are given back so many at a time: each time costs a write to a cache line that the kernel reads.
+  // Number of chunks returned at a time: each return writes a cache line that the kernel reads.
   static constexpr std::uint32_t kGiveBackAt = 32;
 
   XdpDescriptors descriptors_;
@@ -62,10 +62,10 @@ class XdpSocket {
   XdpRing<std::uint64_t> fill_;
   XdpRing<xdp_desc> receive_;
   std::uint32_t position_ = 0;         // of the next descriptor to read
-  std::uint32_t produced_ = 0;         // descriptors up to here are known to be there
-  std::uint32_t given_ = 0;            // fill ring's next place; the kernel sees it at publish_given()
+  std::uint32_t produced_ = 0;         // descriptors up to here are available
+  std::uint32_t given_ = 0;            // fill ring's next place; published by publish_given()
   std::uint64_t offset_in_chunk_ = 0;  // of the last frame
-  std::optional<std::uint64_t> lent_;  // the chunk that the last message lies in
+  std::optional<std::uint64_t> lent_;  // the chunk of the last message
   std::unique_ptr<std::byte[]> joined_;
   std::uint64_t drops_seen_ = 0, unreadable_ = 0;
 };

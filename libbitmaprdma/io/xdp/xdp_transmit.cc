@@ -18,8 +18,7 @@
 namespace brdma::io {
 namespace {
 
-// A call sends 32 descriptors at least, where it does not sooner drop one: more calls than this, and the kernel is
-// somewhere else.
+// A call sends 32 descriptors at least, unless it drops one: after this many calls the kernel makes no progress.
 constexpr unsigned kKicksMax = 2 * kXdpTransmitChunks;
 
 constexpr std::size_t kPartsMax = 17;  // of a packet: 64 KiB and its headers
@@ -34,7 +33,7 @@ Result<XdpTransmit, ContextError> XdpTransmit::open(int socket_fd, int memory_fd
   if (!made.socket_.valid() || !made.map_all(memory_fd, reply))
     return ContextError{errno, std::string{"mapping an AF_XDP socket: "} + strerror(errno)};
   made.scratch_ = std::make_unique<Scratch>();
-  // Where the kernel does not know it, it sends 32 descriptors a call.
+  // Without this option the kernel sends 32 descriptors a call.
   const int budget = static_cast<int>(reply.transmit_chunks);
   (void)::setsockopt(made.fd(), SOL_XDP, kXdpMaxTxBudget, &budget, sizeof budget);
   return made;
@@ -78,12 +77,12 @@ XdpTransmit::Report XdpTransmit::send(const Transmit& transmit, const Way& way) 
     const std::size_t needed = transmit.segments * chunks_a_packet;
     if (frame - kEthernetHeader > way.hop->mtu || needed > transmit_.size()) return {Outcome::kUseUdp};
     reclaim();
-    // While the interface was down its ring has filled: nobody else makes the kernel take that.
+    // While the interface was down the ring has filled: only a call makes the kernel empty it.
     if (free_.size() < needed && transmit_.taken() != filled_) {
       if (const Report before = kick(); before.outcome != Outcome::kSent) return before;
       reclaim();
     }
-    // Places in the ring are as many as chunks, so the chunks are enough to look at.
+    // The ring has as many places as there are chunks: checking the chunks is enough.
     if (free_.size() < needed) return {Outcome::kWaits};
     (void)split_batch(transmit, scratch_->pieces, scratch_->packets);
     const std::uint32_t before = filled_;
@@ -100,7 +99,7 @@ XdpTransmit::Report XdpTransmit::send(const Transmit& transmit, const Way& way) 
   return report;
 }
 
-// Headers, then the pieces, into one chunk after another. False: a piece is not there; its chunks are free again.
+// Headers, then the pieces, into consecutive chunks. False: a piece is not readable; its chunks are free again.
 bool XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, const Way& way) {
   const PacketPieces& packet = scratch_->packets[index];
   const std::span<const iovec> pieces{scratch_->pieces.data() + packet.first, packet.count};
@@ -156,7 +155,7 @@ bool XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, cons
   return true;
 }
 
-// Until the kernel has taken all that is in the ring.
+// Until the kernel has taken everything in the ring.
 XdpTransmit::Report XdpTransmit::kick() {
   using Outcome = Report::Outcome;
   Report report;
@@ -174,7 +173,7 @@ XdpTransmit::Report XdpTransmit::kick() {
       case ENOMEM:
         report.outcome = Outcome::kWaits;
         return report;
-      case ENETDOWN:  // for now; what is in the ring leaves as a late copy
+      case ENETDOWN:  // for now; the ring's packets leave later, as late copies
         report.outcome = Outcome::kUseUdp;
         return report;
       default:
@@ -187,7 +186,7 @@ XdpTransmit::Report XdpTransmit::kick() {
   return report;
 }
 
-// What is in the ring was copied and leaves with what comes next.
+// Packets in the ring were copied and leave with the next ones.
 std::uint32_t XdpTransmit::give_up(const Transmit& transmit) {
   return std::exchange(queued_, false) ? 0 : transmit.segments;
 }

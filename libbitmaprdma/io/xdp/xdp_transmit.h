@@ -1,9 +1,9 @@
-// io/xdp/xdp_transmit.h - the transmitting side of an AF_XDP socket that brdmad made for us (io/xdp/xdp_protocol.h).
+// io/xdp/xdp_transmit.h - the transmitting side of an AF_XDP socket from brdmad (io/xdp/xdp_protocol.h).
 //
-// A batch's packets are copied into chunks of shared memory, with Ethernet, IP and UDP headers before them; a packet
-// longer than a chunk takes two. A system call makes the kernel take them (a driver without copying may do it by
-// itself); it is repeated until it has taken all. Chunks come back by the completion ring. Owns copies of the
-// descriptors. One thread at a time.
+// A batch's packets are copied into chunks of shared memory, behind Ethernet, IP and UDP headers; a packet longer than
+// a chunk takes two. A system call makes the kernel take them (a driver without copying may do it by itself); it is
+// repeated until the kernel has taken all. Chunks come back by the completion ring. Owns copies of the descriptors. One
+// thread at a time.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace brdma::io {
 
 class XdpTransmit {
  public:
-  // Descriptors as in an answered request, which are copied; `reply` is that of it, with transmit_chunks.
+  // Descriptors of an answered request, which are copied; `reply` is its reply, with transmit_chunks.
   static Result<XdpTransmit, ContextError> open(int socket_fd, int memory_fd, const XdpReply& reply);
 
   struct Way {
@@ -38,18 +38,18 @@ class XdpTransmit {
     enum class Outcome : std::uint8_t {
       kSent,
       kWaits,   // no room, or the kernel cannot take all now: call send() again with the same batch
-      kFault,   // its memory is not there; nothing has left
+      kFault,   // its memory is missing; nothing has left
       kUseUdp,  // nothing left: the batch is too large, its packets too long, or the socket is dead
     };
     Outcome outcome = Outcome::kSent;
     std::uint32_t refused = 0;  // packets that the interface dropped at once: down, without a carrier
   };
   Report send(const Transmit& transmit, const Way& way);
-  // Instead of sending one that waits again: answers how many of its packets will not leave.
+  // Instead of resending a waiting batch: returns the number of its packets that will not leave.
   [[nodiscard]] std::uint32_t give_up(const Transmit& transmit);
 
   [[nodiscard]] int fd() const { return socket_.get(); }
-  // errno of what the kernel said last when the socket died: its interface is gone. 0: it lives.
+  // The kernel's last errno when the socket died: its interface is gone. 0: it lives.
   [[nodiscard]] int dead() const { return dead_; }
 
  private:
@@ -71,7 +71,7 @@ class XdpTransmit {
   std::uint64_t first_address_ = 0;
   std::vector<std::uint64_t> free_;  // chunks
   std::uint32_t filled_ = 0;         // transmit ring's next place
-  bool queued_ = false;              // the batch that waits is in the ring
+  bool queued_ = false;              // the waiting batch is in the ring
   int dead_ = 0;
   std::unique_ptr<Scratch> scratch_;
 };

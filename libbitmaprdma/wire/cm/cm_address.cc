@@ -7,7 +7,7 @@
 namespace brdma::wire {
 namespace {
 
-// IPv4 addresses stand in the last four of 16 bytes, the others zero.
+// An IPv4 address is in the last four of 16 bytes; the others are zero.
 IpAddress load_address(const std::byte* p, bool v4) {
   if (v4) return IpAddress::v4(load_u8(p + 12), load_u8(p + 13), load_u8(p + 14), load_u8(p + 15));
   IpAddress address;

@@ -1,7 +1,7 @@
-// wire/cm/cm_address.h - how RDMA-CM puts IP ports and addresses into CM messages (IBTA annex A11).
+// wire/cm/cm_address.h - encoding of IP ports and addresses in RDMA-CM's messages (IBTA annex A11).
 //   service id:    0x00000000'01 | port space (IP protocol: 6 TCP, 17 UDP; 0x3F, none: any queue pair) | port
-//                  of the port space of IPoIB, which is older: 0x00000000'00 | 2 | port
-//   REQ and SIDR_REQ begin their private data with 36 bytes, behind which the program's own come:
+//                  older, in the port space of IPoIB: 0x00000000'00 | 2 | port
+//   private data of REQ and SIDR_REQ: 36 bytes as follows, then the program's own
 //   0 version (0) | 1 IP version (4 bits), 4 reserved | 2 source port | 4 source address | 20 destination address
 #pragma once
 

@@ -14,7 +14,7 @@ IpAddress load_gid(const std::byte* p) {
 }
 void store_gid(std::byte* p, const IpAddress& gid) { std::memcpy(p, gid.bytes.data(), gid.bytes.size()); }
 
-// The lower `bits` bits of a value, moved to where they stand in their byte.
+// The lower `count` bits of `value`, shifted to their place in the byte.
 constexpr std::uint8_t bits(unsigned value, unsigned count, unsigned shift) {
   return static_cast<std::uint8_t>((value & ((1u << count) - 1)) << shift);
 }
@@ -32,7 +32,7 @@ void store_data(const PrivateData<N>& from, std::byte* p) {
   std::copy(from.begin(), from.end(), p);
 }
 
-// Both comm ids, with which most messages begin.
+// Both comm ids: most messages begin with them.
 template <class Message>
 Message with_ids(const std::byte* p) {
   Message message;
@@ -76,7 +76,7 @@ void emit_path(const CmPath& path, std::byte* p) {
 
 constexpr std::size_t kPathAt = 52, kAlternateAt = 96, kPathSize = 44;
 
-// An alternate path that is there has a local LID; one that is not is all zero.
+// A present alternate path has a local LID; an absent one is all zero.
 bool has_alternate(const std::byte* p) {
   return std::any_of(p + kAlternateAt, p + kAlternateAt + kPathSize, [](std::byte b) { return b != std::byte{0}; });
 }
@@ -298,7 +298,7 @@ std::optional<CmMessage> parse_message(const MadHeader& header, const std::byte*
   }
 }
 
-// The two messages with extended connection establishment carry half of it in the MAD's own header.
+// With extended connection establishment, two messages carry half of it in the MAD's own header.
 std::uint32_t modifier_of(const CmMessage& message) {
   if (const auto* req = std::get_if<CmReq>(&message)) return req->ece.modifier;
   if (const auto* rep = std::get_if<CmRep>(&message)) return rep->ece.modifier;

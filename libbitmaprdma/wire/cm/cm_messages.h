@@ -1,6 +1,6 @@
-// wire/cm/cm_messages.h - the messages of the InfiniBand connection manager (IBTA 12.6), one struct each, and MADs of
-// them. Offsets in the comments count from the MAD's data (byte 24). Private data has the message's full length: what a
-// program gave is padded with zeros, and how much it gave is not on the wire.
+// wire/cm/cm_messages.h - messages of the InfiniBand connection manager (IBTA 12.6), one struct each, and their MADs.
+// Offsets in the comments count from the MAD's data (byte 24). Private data has the message's full length: a program's
+// data is padded with zeros, and its own length is not on the wire.
 //
 //   active                      passive        lookup of a UD queue pair
 //   REQ  ------------------------>             SIDR_REQ -->  <-- SIDR_REP
@@ -28,24 +28,24 @@ using PrivateData = std::array<std::byte, kSize>;
 
 inline constexpr std::uint8_t kCmClass = 7, kCmClassVersion = 2, kCmMethodSend = 3;
 
-// Which message a MRA or REJ answers (2 bits).
+// The message that a MRA or REJ answers (2 bits).
 enum class CmAnswered : std::uint8_t { kReq = 0, kRep = 1, kOther = 2 };
 
-// Why a REQ or REP is refused (IBTA table 114), as far as we say so.
+// Reasons to refuse a REQ or REP (IBTA table 114); only those that we send.
 namespace reject {
 inline constexpr std::uint16_t kNoQp = 1, kNoResources = 3, kTimeout = 4, kUnsupported = 5, kInvalidCommId = 6,
                                kInvalidServiceId = 8, kStaleConnection = 10, kInvalidGid = 12, kConsumer = 28,
                                kVendorOption = 35;
 }
 
-// Extended connection establishment: what a vendor's devices tell each other. The modifier is the MAD's.
+// Extended connection establishment: capabilities exchanged between devices of one vendor. The modifier is the MAD's.
 struct CmEce {
   std::uint32_t vendor_id = 0;  // 24 bits
   std::uint32_t modifier = 0;
   friend bool operator==(const CmEce&, const CmEce&) = default;
 };
 
-// A path as a REQ describes it: 44 bytes at 52 (and at 96 an alternate one, which we neither ask for nor accept).
+// A path in a REQ: 44 bytes at 52 (and an alternate one at 96, which we neither request nor accept).
 // 0 LIDs | 4 local GID | 20 remote GID | 36 flow label (20 bits), rate (6) | 40 traffic class | 41 hop limit |
 // 42 SL (4), subnet local | 43 ACK timeout (5)
 struct CmPath {
@@ -76,7 +76,7 @@ struct CmReq {
   std::uint8_t remote_response_timeout = 0, local_response_timeout = 0;  // 5 bits: 4.096 us * 2^n
   std::uint8_t transport = 0;                                            // 0 RC, 1 UC, 2 RD, 3 see `extended`
   bool flow_control = false;
-  Psn first_psn;  // with which whoever gets this shall begin to send (IBTA 12.6.7: of the sender's receive queue)
+  Psn first_psn;  // first PSN that the receiver of this message sends (IBTA 12.6.7: of the sender's receive queue)
   std::uint8_t retry_count = 0, rnr_retry_count = 0;
   std::uint16_t pkey = kDefaultPkey;
   std::uint8_t path_mtu_code = 0;  // 1..5: 256..4096
@@ -84,7 +84,7 @@ struct CmReq {
   bool srq = false;
   std::uint8_t extended_transport = 0;  // 3 bits: 1 XRC
   CmPath path;
-  bool alternate = false;  // an alternate path is described
+  bool alternate = false;  // an alternate path is present
   CmEce ece;
   PrivateData<92> private_data{};
 };
@@ -137,7 +137,7 @@ struct CmRtu {
   PrivateData<224> private_data{};
 };
 
-// 0 local comm id | 4 remote | 8 QPN of who receives this | 12 private data
+// 0 local comm id | 4 remote | 8 QPN of the receiver | 12 private data
 struct CmDreq {
   static constexpr std::uint16_t kAttribute = 0x15;
   std::uint32_t local_comm_id = 0, remote_comm_id = 0;
@@ -173,7 +173,7 @@ struct CmSidrRep {
   PrivateData<136> private_data{};
 };
 
-// Alternate paths: of a LAP only what an answer needs, and the APR that refuses it.
+// Alternate paths. Of a LAP, only the fields that an answer needs; and the APR that refuses it.
 // LAP: 0 local comm id | 4 remote | the path.  APR: 0 local comm id | 4 remote | 8 length of information | 9 status
 struct CmLap {
   static constexpr std::uint16_t kAttribute = 0x19;
@@ -193,12 +193,11 @@ struct CmMad {
   CmMessage message;
 };
 
-// Empty: not of the connection manager's class and version, a method or attribute that we don't know, or a field
-// outside its range (path MTU code).
+// Empty: wrong class or version, an unknown method or attribute, or a field outside its range (path MTU code).
 [[nodiscard]] std::optional<CmMad> parse_cm(MadBytes mad);
 void emit_cm(const CmMad& mad, MadBuffer out);
 
-// How long a 5-bit timeout is: 4.096 us * 2^code.
+// Length of a 5-bit timeout: 4.096 us * 2^code.
 [[nodiscard]] constexpr Duration cm_timeout(std::uint8_t code) {
   return Duration::from_ns(std::int64_t{4096} << (code & 31));
 }

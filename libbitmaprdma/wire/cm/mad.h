@@ -2,7 +2,7 @@
 //   packet:  BTH (opcode 0x64) | DETH | MAD | ICRC           280 bytes of UDP payload, never padded
 //   MAD:     0 base version | 1 class | 2 class version | 3 response, method | 4 status | 6 class specific |
 //            8 transaction | 16 attribute | 18 reserved | 20 attribute modifier | 24 232 bytes of data
-// Decoders take a peer's bytes and answer nothing where they can't be meant for us; encoders write every byte.
+// Decoders return nothing for bytes that cannot be meant for us; encoders write every byte.
 #pragma once
 
 #include <cstddef>
@@ -37,10 +37,10 @@ struct MadHeader {
 [[nodiscard]] std::optional<MadHeader> parse_mad_header(MadBytes mad);
 void emit_mad_header(const MadHeader& header, std::byte* out);
 
-// The MAD in a UDP payload that was sent to QP 1: a single UD SEND of the right size, Q_Key and partition. The source
-// QPN is not looked at (a kernel peer does not either), nor the ICRC, which needs addresses (wire/crc/icrc.h).
+// The MAD in a UDP payload for QP 1: a single UD SEND of the right size, Q_Key and partition. The source QPN is not
+// checked (nor by a kernel peer), nor the ICRC, which needs addresses (wire/crc/icrc.h).
 [[nodiscard]] std::optional<MadBytes> parse_gsi_packet(ConstBytes udp_payload);
-// Everything but the ICRC, whose place is left zero.
+// Everything but the ICRC, which is left zero.
 void emit_gsi_packet(MadBytes mad, Psn psn, std::span<std::byte, kGsiPacketSize> out);
 
 }  // namespace brdma::wire

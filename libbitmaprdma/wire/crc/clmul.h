@@ -1,8 +1,7 @@
-// wire/crc/clmul.h - CRC-32 by carry-less multiplication: what small_crc.cc and wide_crc.cc have in common. x86 only;
-// who calls is compiled for machines that have `avx` and `pclmul`, and has asked whether this one does. A polynomial
-// over GF(2) is written as CRC-32 has it: the coefficient of its highest power is bit 0. Where two 64-bit values a and
-// b are polynomials below x^64 in that way, the 128 bits of their carry-less product are a * b * x: hence exponents
-// here are one less than one expects.
+// wire/crc/clmul.h - CRC-32 by carry-less multiplication: shared by small_crc.cc and wide_crc.cc. x86 only; the caller
+// is compiled for `avx` and `pclmul` and has checked that the machine has them. A polynomial over GF(2) is written as
+// in CRC-32: the coefficient of its highest power is bit 0. If two 64-bit values a and b are such polynomials below
+// x^64, the 128 bits of their carry-less product are a * b * x; hence exponents here are one less than expected.
 #pragma once
 
 #if defined(__x86_64__)
@@ -29,7 +28,7 @@ constexpr std::uint64_t power(std::size_t exponent) {
 struct alignas(kBlock) Factors {
   std::uint64_t low = 0, high = 0;  // of a block's first and second eight bytes
 };
-// What a block is multiplied by where so many bytes follow it.
+// The factors of a block that `bytes_behind` bytes follow.
 constexpr Factors factors(std::size_t bytes_behind) {
   return {power(8 * bytes_behind + 63), power(8 * bytes_behind - 1)};
 }

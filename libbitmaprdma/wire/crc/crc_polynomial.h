@@ -1,5 +1,5 @@
-// wire/crc/crc_polynomial.h - CRC-32 as arithmetic on polynomials over GF(2): what a change of some bytes does to the
-// CRC of a packet without reading the packet again. Reflected as the CRC is: bit 31 is x^0, bit 0 is x^31.
+// wire/crc/crc_polynomial.h - CRC-32 as arithmetic on polynomials over GF(2): the effect of changed bytes on a packet's
+// CRC, without reading the packet again. Reflected as the CRC is: bit 31 is x^0, bit 0 is x^31.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kOne = 0x8000'0000;
   return product;
 }
 
-// x^(8n): what n bytes of input do to the register before them.
+// x^(8n): the effect of n bytes of input on the register.
 [[nodiscard]] constexpr std::uint32_t shift_by_bytes(std::size_t n) {
   std::uint32_t power = kOne >> 8;  // x^8
   std::uint32_t result = kOne;

@@ -18,18 +18,18 @@
 namespace brdma::wire {
 namespace {
 
-constexpr std::size_t kPrefixSize = 8;  // bytes 0xff: where InfiniBand's local route header would be
+constexpr std::size_t kPrefixSize = 8;  // bytes 0xff, in place of InfiniBand's local route header
 constexpr std::size_t kPseudoMax = kPrefixSize + kIpv6Size + kUdpSize + kBthSize;
 constexpr std::size_t kBthMaskedByte = 4;  // FECN, BECN and the reserved bits beside them
 
-// Which of the two is faster depends on the size only (measured, docs/wire.md#icrc): libdeflate has no start-up cost,
-// but a loop over single bytes between 8 and 15; isa-l folds more bytes at a time, though not always as many as the
-// machine can (wire/crc/wide_crc.h).
+// The faster of the two depends on the size only (measured, docs/wire.md#icrc). libdeflate has no start-up cost, but
+// loops over single bytes between 8 and 15. isa-l folds more bytes at a time, though not always as many as the machine
+// can (wire/crc/wide_crc.h).
 constexpr std::size_t kBulkMin = 256;
 bool better_in_bulk(std::size_t size) { return size >= kBulkMin || (size >= 8 && size < 16); }
 
-// isa-l's AVX-512 code returns with the upper halves of the vector registers in use. Until somebody clears them, all
-// SSE code of the process, ours and the application's, runs up to five times slower (34 ns of ICRC became 158).
+// isa-l's AVX-512 code returns with the upper halves of the vector registers in use. Until they are cleared, all SSE
+// code of the process runs up to five times slower (34 ns of ICRC became 158).
 #if defined(__x86_64__)
 bool detect_avx() {
   constexpr unsigned kOsxsaveAndAvx = (1u << 27) | (1u << 28);
@@ -44,8 +44,8 @@ void clear_upper_halves() {
 void clear_upper_halves() {}
 #endif
 
-// Both take and give a finished CRC-32 (complemented before and after, zlib's convention), so a running value passes
-// between them freely.
+// Both take and return a finished CRC-32 (complemented before and after, zlib's convention): a running value passes
+// freely between them.
 std::uint32_t extend(std::uint32_t crc, ConstBytes bytes) {
   if (internal::wide_crc_pays && wide_crc_takes(bytes.size())) return wide_crc(crc, bytes);
   if (!better_in_bulk(bytes.size())) return libdeflate_crc32(crc, bytes.data(), bytes.size());
@@ -86,8 +86,8 @@ std::byte* put_udp(const IcrcPath& path, std::size_t udp_payload_size, std::byte
   return out + kUdpSize;
 }
 
-// What a byte changes in the CRC when `behind` more bytes follow it: the CRC of anything with byte b there is that with
-// 0 there, xor'ed with table[b].
+// The effect of one byte on the CRC when `behind` more bytes follow: the CRC with byte b is the CRC with byte 0 there,
+// xor table[b].
 using Effects = std::array<std::uint32_t, 256>;
 constexpr Effects effects(std::size_t behind) {
   constexpr std::uint32_t kPolynomial = 0xEDB8'8320;
@@ -109,14 +109,14 @@ struct FieldEffects {
   [[nodiscard]] std::uint32_t of(std::size_t value) const { return high[value >> 8 & 0xFF] ^ low[value & 0xFF]; }
 };
 constexpr FieldEffects field_effects(std::size_t behind) { return {effects(behind + 1), effects(behind)}; }
-// By what follows the field up to BTH.
+// By the number of bytes from the field to BTH.
 constexpr FieldEffects kUdpLength = field_effects(2);
 constexpr FieldEffects kIpv4Length = field_effects(kIpv4Size - 4 + kUdpSize);
 constexpr FieldEffects kIpv4Identification = field_effects(kIpv4Size - 6 + kUdpSize);
 constexpr FieldEffects kIpv6Length = field_effects(kIpv6Size - 6 + kUdpSize);
 
-// With BTH masked in a copy of the first kSize bytes (a size known when compiled takes two or three instructions), of
-// which `size` are used.
+// Masks BTH in a copy of the first kSize bytes, of which `size` are used. A size known at compile time takes two or
+// three instructions.
 template <std::size_t kSize>
 std::uint32_t extend_masked(std::uint32_t crc, ConstBytes covered, std::size_t size = kSize) {
   std::array<std::byte, kSize> start;
@@ -126,8 +126,8 @@ std::uint32_t extend_masked(std::uint32_t crc, ConstBytes covered, std::size_t s
   return covered.size() > size ? extend(crc, covered.subspan(size)) : crc;
 }
 
-// Of a packet from BTH on: a small one at once, of others the start, so that the rest is a multiple of 16: isa-l takes
-// 30 ns longer over 1012 bytes than over 1024.
+// A packet from BTH on: a small one at once; else its start, so that the rest is a multiple of 16. isa-l takes 30 ns
+// longer over 1012 bytes than over 1024.
 std::uint32_t extend_packet(std::uint32_t crc, ConstBytes covered) {
   if (small_crc_takes(covered.size())) [[likely]]
     return small_crc(crc, covered);
@@ -163,7 +163,7 @@ IcrcFlow::IcrcFlow(const IcrcPath& path)
   at = v4_ ? put_ipv4(plain, 0, at) : put_ipv6(plain, 0, at);
   at = put_udp(plain, 0, at);
   without_sizes_ = extend(0, ConstBytes{pseudo.data(), at});
-  // The sizes of an empty payload are in: out with them.
+  // Removes the sizes of an empty payload.
   without_sizes_ ^= kUdpLength.of(kUdpSize);
   without_sizes_ ^= v4_ ? kIpv4Length.of(kIpv4Size + kUdpSize) : kIpv6Length.of(kUdpSize);
 }
@@ -173,7 +173,7 @@ inline std::uint32_t IcrcFlow::before_bth(std::size_t udp_payload_size, std::uin
   const std::uint32_t crc = without_sizes_ ^ kUdpLength.of(udp);
   if (!v4_) return crc ^ kIpv6Length.of(udp);
   const std::uint32_t v4 = crc ^ kIpv4Length.of(kIpv4Size + udp);
-  return ip_id == 0 ? v4 : v4 ^ kIpv4Identification.of(ip_id);  // of 0 there is nothing to work in
+  return ip_id == 0 ? v4 : v4 ^ kIpv4Identification.of(ip_id);  // identification 0 has no effect
 }
 
 std::uint32_t IcrcFlow::before_bth(std::size_t udp_payload_size) const { return before_bth(udp_payload_size, 0); }
@@ -201,8 +201,8 @@ Icrc::Icrc(const IcrcPath& path, std::size_t udp_payload_size, ConstBytes header
   std::memcpy(at, headers.data(), kBthSize);
   at[kBthMaskedByte] = std::byte{0xFF};
   at += kBthSize;
-  // The headers behind BTH are not copied for one longer run: a copy of a size that the compiler does not know takes
-  // longer than a second run's start.
+  // The headers after BTH are not copied for one longer run: a copy of unknown size takes longer than the start of a
+  // second run.
   state_ = extend(0, ConstBytes{pseudo.data(), at});
   if (headers.size() > kBthSize) state_ = extend(state_, headers.subspan(kBthSize));
 }

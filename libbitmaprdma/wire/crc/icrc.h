@@ -12,7 +12,7 @@
 
 namespace brdma::wire {
 
-// What the ICRC covers and the UDP payload does not show.
+// The inputs of the ICRC that are not in the UDP payload.
 struct IcrcPath {
   IpAddress source;
   IpAddress destination;
@@ -21,9 +21,9 @@ struct IcrcPath {
   std::uint16_t ip_id = 0;  // IPv4 only
 };
 
-// What lies before BTH, for all packets of one flow: the CRC over it is computed once, and the sizes and the
-// identification of a packet are then worked in by look-ups (CRC is linear). Keep one where a flow's packets pass.
-// It does not know its addresses: for a queue pair that has one peer, and makes it anew when that changes.
+// The part of the ICRC before BTH, for all packets of one flow. The CRC over it is computed once; size and
+// identification of a packet are added by table look-ups (CRC is linear). It does not store its addresses: a queue pair
+// with one peer keeps one and replaces it when the peer changes.
 class IcrcFlow {
  public:
   IcrcFlow() = default;
@@ -37,7 +37,7 @@ class IcrcFlow {
   [[nodiscard]] std::uint16_t source_port() const { return source_port_; }
   // The CRC over everything before BTH. `udp_payload_size` counts BTH up to and including the ICRC.
   [[nodiscard]] std::uint32_t before_bth(std::size_t udp_payload_size, std::uint16_t ip_id) const;
-  // With identification 0, for who keeps it while packets have the same size.
+  // With identification 0; the caller may keep it while packets have the same size.
   [[nodiscard]] std::uint32_t before_bth(std::size_t udp_payload_size) const;
 
  private:
@@ -46,7 +46,7 @@ class IcrcFlow {
   bool v4_ = false;
 };
 
-// One that does: where packets of many peers pass.
+// One that stores its addresses: for packets of many peers.
 class AddressedIcrcFlow : public IcrcFlow {
  public:
   AddressedIcrcFlow() = default;
@@ -65,7 +65,7 @@ class Icrc {
  public:
   // `udp_payload_size` counts BTH up to and including the ICRC. `headers`: BTH and what follows it up to the payload.
   Icrc(const IcrcPath& path, std::size_t udp_payload_size, ConstBytes headers);
-  // The same where the flow is known. The headers are masked in place while this reads them, and are as before after.
+  // The same for a known flow. The headers are masked in place during the call and restored after it.
   Icrc(const IcrcFlow& flow, std::uint16_t ip_id, std::size_t udp_payload_size, MutableBytes headers);
   void update(ConstBytes bytes);
   [[nodiscard]] std::uint32_t finish() const { return state_; }  // store with store_le32 at the packet's end
@@ -74,35 +74,35 @@ class Icrc {
   std::uint32_t state_;
 };
 
-// Goes on from what finish() gave, over more of the packet.
+// Continues from the result of finish() over more of the packet.
 [[nodiscard]] std::uint32_t extend_icrc(std::uint32_t running, const std::byte* data, std::size_t bytes);
 
-// Of a packet whose headers and payload lie apart, the second without pad: `before_bth` as IcrcFlow gives it, the
-// headers as Icrc takes them.
+// Of a packet whose headers and payload are in separate memory, the payload without pad. `before_bth` as from IcrcFlow,
+// the headers as for Icrc.
 [[nodiscard]] std::uint32_t icrc_of_pieces(std::uint32_t before_bth, MutableBytes headers, ConstBytes payload);
 
 // ICRC of a whole UDP payload (at least BTH and ICRC), its last four bytes excluded; and the one it carries.
 [[nodiscard]] std::uint32_t packet_icrc(const IcrcPath& path, ConstBytes udp_payload);
 [[nodiscard]] std::uint32_t packet_icrc(const IcrcFlow& flow, std::uint16_t ip_id, ConstBytes udp_payload);
 [[nodiscard]] std::uint32_t stored_icrc(ConstBytes udp_payload);
-// They are the same, with identification 0.
+// True if the two are equal, with identification 0.
 [[nodiscard]] bool icrc_holds(const IcrcFlow& flow, ConstBytes udp_payload);
 
-// What becomes of a packet's ICRC when some of its bytes change: xor this to it. `difference`: old xor new, of bytes
-// that the ICRC covers unmasked; `bytes_behind`: covered bytes after them, the pad included. The packet is not read.
+// The change of a packet's ICRC when some of its bytes change: xor this to it. `difference`: old xor new, of bytes that
+// the ICRC covers unmasked; `bytes_behind`: covered bytes after them, the pad included. The packet is not read.
 [[nodiscard]] std::uint32_t icrc_change(ConstBytes difference, std::size_t bytes_behind);
 
-// Standard packets over IPv4 through a UDP socket: the identification is unknown, and the ICRC covers it. CRC is
-// linear, so the difference to the ICRC for identification 0 must be one that some identification explains at this
-// length. Keeps a basis per length (bounded number). Not thread-safe: one per engine.
+// For standard packets over IPv4 through a UDP socket: the identification is unknown, and the ICRC covers it. CRC is
+// linear, so some identification must explain the difference to the ICRC for identification 0 at this length. Keeps a
+// basis per length (bounded number). Not thread-safe: one per engine.
 class IdentificationSolver {
  public:
   IdentificationSolver();
   ~IdentificationSolver();
   IdentificationSolver(const IdentificationSolver&) = delete;
   IdentificationSolver& operator=(const IdentificationSolver&) = delete;
-  // `icrc_difference`: the stored ICRC xor the one computed for identification 0. True: `ip_id` is the one
-  // identification with which the packet's ICRC is right. False: none is, the packet is damaged.
+  // `icrc_difference`: the stored ICRC xor the one computed for identification 0. True: `ip_id` is the only
+  // identification that makes the packet's ICRC right. False: there is none, the packet is damaged.
   [[nodiscard]] bool solve(std::uint32_t icrc_difference, std::size_t udp_payload_size, std::uint16_t& ip_id);
 
  private:

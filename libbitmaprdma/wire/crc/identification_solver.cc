@@ -1,7 +1,7 @@
-// The identification's 16 bits enter the CRC register and are then shifted through by all that follows: their effect is
-// (bits as a polynomial) * x^(8 * bytes that follow) mod P, xor'ed into the result. It does not depend on anything else
-// in the packet. P divides no polynomial of 16 terms next to each other, so different identifications have different
-// effects: at most one explains a difference, and 65,535 of 65,536 damaged packets have none.
+// The identification's 16 bits enter the CRC register and are shifted through by the following bytes. Their effect is
+// (bits as a polynomial) * x^(8 * bytes that follow) mod P, xor'ed into the result, independent of the rest of the
+// packet. P divides no polynomial of 16 terms next to each other, so different identifications have different effects:
+// at most one explains a difference, and 65,535 of 65,536 damaged packets have none.
 #include <array>
 #include <bit>
 
@@ -34,8 +34,7 @@ struct Basis {
 };
 
 void build(Basis& basis, std::size_t udp_payload_size) {
-  // The register takes two bytes as if they had been xor'ed into its low half, first byte lowest, and then shifts
-  // by 16.
+  // The register takes two bytes as if xor'ed into its low half, first byte lowest, then shifted by 16.
   const std::uint32_t shift = shift_by_bytes(2 + bytes_behind(udp_payload_size));
   for (std::size_t i = 0; i < kIdBits; ++i) {
     const std::uint32_t id = std::uint32_t{1} << i;

@@ -38,8 +38,8 @@ alignas(kBlock) constexpr std::array<std::uint64_t, 4> kKeepLast{0, 0, ~std::uin
 
 const bool internal::small_crc_able = machine_can();
 
-// The first block by itself; those that end where the packet ends one after the other, without a loop, which would be
-// as many instructions again; what lies between as a block that begins with zeros.
+// The first block by itself. The blocks at the packet's end one after the other: a loop would double the instructions.
+// The bytes between as a block that begins with zeros.
 [[gnu::target("avx,pclmul")]] std::uint32_t small_crc(std::uint32_t crc, ConstBytes packet) {
   const std::byte* const begin = packet.data();
   const std::byte* const end = begin + packet.size();

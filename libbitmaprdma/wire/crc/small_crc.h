@@ -1,6 +1,6 @@
-// wire/crc/small_crc.h - CRC-32 (zlib's polynomial) of the start of a RoCEv2 packet, or all of a small one, by
-// carry-less multiplication. A library's code is made for any number of bytes, and wants BTH masked in memory: a copy,
-// or a byte that is written right before it is read as part of a vector, for which the processor waits.
+// wire/crc/small_crc.h - CRC-32 (zlib's polynomial) of the start of a RoCEv2 packet, or of all of a small one, by
+// carry-less multiplication. A library's code takes any number of bytes and needs BTH masked in memory. That costs a
+// copy, or a byte written right before it is read as part of a vector, for which the processor waits.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace brdma::wire {
 
-// Longer runs of bytes are for who folds more of them at a time.
+// Longer runs go to code that folds more bytes at a time.
 inline constexpr std::size_t kSmallCrcMin = 16, kSmallCrcMax = 252;
 
 namespace internal {
-extern const bool small_crc_able;  // this machine is
+extern const bool small_crc_able;  // this machine has the instructions
 }
-// Of so many bytes, a multiple of four as everything before a packet's payload and the padded payload are?
+// True for a supported size: a multiple of four, as the bytes before a packet's payload and the padded payload are.
 [[nodiscard]] inline bool small_crc_takes(std::size_t size) {
   return internal::small_crc_able && size >= kSmallCrcMin && size <= kSmallCrcMax && size % 4 == 0;
 }

@@ -16,7 +16,7 @@ namespace {
 using namespace clmul;  // a source file, no header
 
 constexpr std::size_t kVector = 32;
-constexpr std::size_t kVectors = 4;  // at a time: a product is waited for only when the next three are on their way
+constexpr std::size_t kVectors = 4;  // at a time: a product is awaited only when the next three are in progress
 constexpr std::size_t kStride = kVectors * kVector;
 static_assert(kWideCrcMin >= kStride);
 
@@ -25,7 +25,7 @@ struct Cpuid {
   Cpuid(unsigned leaf, unsigned subleaf) { __get_cpuid_count(leaf, subleaf, &a, &b, &c, &d); }
 };
 
-// Of the registers the system keeps for a thread: the halves of AVX, and what AVX-512 added to them.
+// Registers that the system saves per thread: the halves of AVX, and the additions of AVX-512.
 std::uint64_t kept_registers() {
   std::uint32_t low = 0, high = 0;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -42,7 +42,6 @@ bool machine_can() {
   const Cpuid more{7, 0};
   return (more.b & kAvx2) != 0 && (more.c & kVpclmulqdq) != 0;
 }
-// Of a machine that can.
 bool has_avx512() {
   constexpr unsigned kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // leaf 7, ebx: F, DQ, BW, VL
   return (Cpuid{7, 0}.b & kAvx512) == kAvx512 && (kept_registers() & kAvx512Kept) == kAvx512Kept;
@@ -53,7 +52,7 @@ bool has_avx512() {
 BRDMA_WIDE __m256i load_wide(const std::byte* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
 BRDMA_WIDE __m256i both_lanes(const Factors& factors) { return _mm256_broadcastsi128_si256(load(&factors)); }
 
-// Each lane times the factors, and what follows there.
+// Each lane times the factors, xor `next`.
 BRDMA_WIDE __m256i fold(__m256i vector, __m256i by, __m256i next) {
   const __m256i first = _mm256_clmulepi64_epi128(vector, by, 0x00), second = _mm256_clmulepi64_epi128(vector, by, 0x11);
   return _mm256_xor_si256(_mm256_xor_si256(first, next), second);

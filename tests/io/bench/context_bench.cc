@@ -1,8 +1,8 @@
-// context_bench - brdma::Context against what raw UDP sockets reach with the same kernel in the same minute.
+// context_bench - brdma::Context compared with raw UDP sockets on the same kernel in the same minute.
 //   context_bench [--loopback] [--rounds N] [--seconds S] [--only NAME]... [--quick] [--nice] [--no-pin]
 // --nice: at the highest ordinary priority (root), for a machine that does other work too.
-// Each round measures every row once, so that yardstick and ours see the same disturbances; medians and their ratio are
-// printed. Two processes as on two hosts: in two namespaces joined by veth (MTU 9000), or over loopback.
+// Each round measures every row once, so that baseline and library see the same disturbances; medians and their ratio
+// are printed. Two processes as on two hosts: in two namespaces joined by veth (MTU 9000), or over loopback.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -34,8 +34,8 @@ struct Settings {
 struct Row {
   std::string name;
   std::string unit;
-  std::string yardstick;  // name of the row it is compared with; empty: none
-  unsigned figure = 0;    // index in Exchange::result
+  std::string baseline;  // name of the row it is compared with; empty: none
+  unsigned figure = 0;   // index in Exchange::result
   std::function<bool(Exchange&)> run;
   std::vector<double> values, second;
 };
@@ -58,7 +58,7 @@ class Bench {
   int run();
 
  private:
-  // Leases of the server and the client, in their namespaces. They die with the measurement.
+  // Leases of the server and the client, in their namespaces. They end with the measurement.
   struct Sides {
     io::Lease server, client;
   };
@@ -104,9 +104,9 @@ class Bench {
     options.seconds = settings_.seconds;
     return options;
   }
-  void add(const std::string& name, const std::string& unit, const std::string& yardstick, unsigned figure,
+  void add(const std::string& name, const std::string& unit, const std::string& baseline, unsigned figure,
            std::function<bool(Exchange&)> run) {
-    rows_.push_back({name, unit, yardstick, figure, std::move(run), {}, {}});
+    rows_.push_back({name, unit, baseline, figure, std::move(run), {}, {}});
   }
   void add_raw_stream(const std::string& name, RawOptions options) {
     add(name, "Gbit/s", "", 0, [this, options](Exchange& exchange) {
@@ -115,9 +115,9 @@ class Bench {
           [&](Exchange& shared, Sides&) { raw_stream_client(shared, options); });
     });
   }
-  void add_write_bw(const std::string& name, const std::string& unit, const std::string& yardstick, unsigned figure,
+  void add_write_bw(const std::string& name, const std::string& unit, const std::string& baseline, unsigned figure,
                     LoadOptions options) {
-    add(name, unit, yardstick, figure, [this, options](Exchange& exchange) {
+    add(name, unit, baseline, figure, [this, options](Exchange& exchange) {
       return two(
           exchange, [&](Exchange& shared, Sides& sides) { write_bw_server(shared, std::move(sides.server), options); },
           [&](Exchange& shared, Sides& sides) { write_bw_client(shared, std::move(sides.client), options); });
@@ -212,7 +212,7 @@ int Bench::run() {
     if (!wanted(row)) continue;
     std::printf("%-24s %10.2f %-7s", row.name.c_str(), median(row.values), row.unit.c_str());
     for (const Row& other : rows_) {
-      if (other.name == row.yardstick && !other.values.empty())
+      if (other.name == row.baseline && !other.values.empty())
         std::printf("  %.2f x %s", median(row.values) / median(other.values), other.name.c_str());
     }
     std::printf("\n");

@@ -1,4 +1,4 @@
-// tests/io/bench/raw_udp.h - the yardsticks: what the kernel's UDP reaches by itself with the same system calls.
+// tests/io/bench/raw_udp.h - the baselines: the kernel's UDP alone with the same system calls.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ struct RawOptions {
   IpAddress server, client;
   std::uint16_t segment_bytes = 4152;
   std::uint16_t segments = 15;
-  bool work = false;  // header slice per segment, CRC on both sides, one copy at the receiver: what any stack must do
+  bool work = false;  // header slice per segment, CRC on both sides, one copy at the receiver: the work of any stack
   double seconds = 1.0;
-  std::uint8_t server_slot = 2, client_slot = 2;  // in byte 7 of each datagram: which socket of the group it reaches
+  std::uint8_t server_slot = 2, client_slot = 2;  // in byte 7 of each datagram: selects the socket of the group
 };
 
 // GSO sender, UDP_GRO receiver polling; the receiver's count in shared memory holds the sender to 1 MiB in flight, so

@@ -17,7 +17,7 @@ using io::monotonic_now;
 using test::Endpoint;
 using test::PeerInfo;
 
-// Tells the other side about ours and waits for it.
+// Sends our parameters to the other side and waits for its.
 void connect_sides(Exchange& exchange, Endpoint& endpoint, bool server, unsigned receives = 0) {
   const PeerInfo mine = endpoint.info();
   std::memcpy(exchange.info[server ? 0 : 1].data(), &mine, sizeof(mine));

@@ -1,5 +1,5 @@
-// A library for programs in Java and Go: one round of WRITEs of which some meet memory that is not there. The names are
-// those that Java's native methods have, and serve both.
+// A library for programs in Java and Go: one round of WRITEs, some to unmapped memory. The names are those of Java's
+// native methods, and serve both.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBytes = 65536;
 
-// Registered at `side`, and gone.
+// Registered at `side`, then unmapped.
 class Gone {
  public:
   explicit Gone(Side& side)

@@ -1,6 +1,5 @@
-// lab/channel.h - short messages between a lab's keeper and those who use the lab: one JSON text each way over a
-// sequenced-packet Unix socket, with descriptors attached. Abstract names: they vanish with the keeper.
-// Errors: std::system_error.
+// lab/channel.h - short messages between a lab's keeper and its clients: one JSON text each way over a sequenced-packet
+// Unix socket, with descriptors attached. Abstract names: they vanish with the keeper. Errors: std::system_error.
 #pragma once
 
 #include <string>
@@ -23,9 +22,9 @@ inline constexpr std::size_t kChannelDescriptorsMax = io::kPassedDescriptorsMax;
 [[nodiscard]] std::string keeper_socket_name(const std::string& lab);
 [[nodiscard]] std::string switch_socket_name(const std::string& lab);
 
-// `type`: SOCK_SEQPACKET or SOCK_STREAM. EADDRINUSE: somebody listens there.
+// `type`: SOCK_SEQPACKET or SOCK_STREAM. EADDRINUSE: another process listens there.
 [[nodiscard]] io::FileDescriptor listen_abstract(const std::string& name, int type);
-// ECONNREFUSED: nobody listens there. EACCES: who listens is neither this user nor root.
+// ECONNREFUSED: nobody listens there. EACCES: the listener is neither this user nor root.
 [[nodiscard]] io::FileDescriptor connect_abstract(const std::string& name, int type);
 [[nodiscard]] bool peer_is_own_user(int socket);
 

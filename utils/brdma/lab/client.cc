@@ -98,7 +98,7 @@ HostNamespaces open_host(const std::string& lab, const std::string& host) {
 
 void take_down(const std::string& lab) {
   const Answer answer = ask_keeper(lab, {{"command", "down"}});
-  // The keeper holds the listening socket until it ends, and it ends when all others in its PID namespace are gone.
+  // The keeper holds the listening socket until it ends, which is when all others in its PID namespace are gone.
   for (;;) {
     try {
       const auto probe = connect_abstract(keeper_socket_name(lab), SOCK_SEQPACKET);
@@ -117,7 +117,7 @@ Json ask_switch(const std::string& lab, const Json& request) {
   try {
     reply = exchange_line(connect_abstract(switch_socket_name(lab), SOCK_STREAM).get(), request.dump() + "\n");
   } catch (const std::system_error&) {
-    // It has just ended: the keeper knows why.
+    // It has just ended: the keeper knows the reason.
   }
   if (reply.empty()) require_switch(lab);
   return checked(reply);

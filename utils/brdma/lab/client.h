@@ -1,4 +1,4 @@
-// lab/client.h - what those who use a lab ask its keeper and its switch. Throws LabError with a sentence.
+// lab/client.h - requests of a lab's clients to its keeper and its switch. Throws LabError with a sentence.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace brdma::lab {
 
-// A host's namespaces, to be entered by lab/host_process.h.
+// A host's namespaces, to be entered with lab/host_process.h.
 struct HostNamespaces {
   io::FileDescriptor user;  // not valid when the lab was made by root
   io::FileDescriptor pid, mount, net;
   std::uint32_t paths = 1;                 // of the network, as the lab was started
-  std::uint32_t port_rate_mbps = 0;        // of the host's link, likewise; 0: it has none
+  std::uint32_t port_rate_mbps = 0;        // of the host's link, likewise; 0: no rate
   std::string controller, controller_key;  // its switches' and hosts'; none: empty
-  std::string name;                        // of the host: whose key of the file
+  std::string name;                        // of the host: its entry in the key file
 };
 
 [[nodiscard]] nlohmann::ordered_json describe_lab(const std::string& lab);
@@ -28,7 +28,7 @@ void take_down(const std::string& lab);  // returns when every process of the la
 // The switch's answers (utils/brdma-switch/control.h).
 [[nodiscard]] nlohmann::ordered_json show_switch(const std::string& lab);
 [[nodiscard]] nlohmann::ordered_json set_switch(const std::string& lab, const NetworkOptions& options);
-// Any other request to it.
+// Any other request to the switch.
 nlohmann::ordered_json ask_switch(const std::string& lab, const nlohmann::ordered_json& request);
 
 }  // namespace brdma::lab

@@ -13,8 +13,8 @@
 namespace brdma::lab {
 namespace {
 
-// Of the calling thread's network namespace. Best effort: /proc/sys may be read-only, and all that happens then is a
-// little IPv6 chatter.
+// For the calling thread's network namespace. Best effort: /proc/sys may be read-only; the only consequence is a little
+// IPv6 chatter.
 void set_sysctl(const std::string& name, const char* value) {
   const io::FileDescriptor file{open(("/proc/sys/net/" + name).c_str(), O_WRONLY | O_CLOEXEC)};
   if (file.valid()) (void)!write(file.get(), value, 1);
@@ -54,7 +54,7 @@ void HostNetworks::make_hosts() {
     if (unshare(CLONE_NEWNET) != 0) fail("cannot make the network namespace of " + host_name(host));
     hosts_.push_back(open_own_namespace("net"));
     host_links_.emplace_back().set_up("lo");
-    // Link-local addresses usable at once; nobody here is a router.
+    // Link-local addresses are usable at once; no host is a router.
     set_sysctl("ipv6/conf/default/accept_dad", "0");
     set_sysctl("ipv6/conf/default/router_solicitations", "0");
   }
@@ -92,10 +92,10 @@ void HostNetworks::join_by_switch() {
   for (std::uint32_t host = 1; host <= plan_.hosts; ++host) connect_to_middle(host);
 }
 
-// Addresses, and every neighbour's: nothing to resolve, so nothing to lose.
+// Sets the host's addresses and its neighbours' entries: nothing has to be resolved, so no such packet can be lost.
 void HostNetworks::configure_host(std::uint32_t host) {
   Netlink& links = host_links_[host - 1];
-  if (plan_.hosts == 1 && !plan_.topology) return;  // a host with nobody to talk to has its loopback
+  if (plan_.hosts == 1 && !plan_.topology) return;  // a single host has its loopback
   links.add_address(kHostInterface, plan_.host_ipv4(host), 24);
   links.add_address(kHostInterface, plan_.host_ipv6(host), 64);
   links.set_up(kHostInterface);
@@ -107,8 +107,8 @@ void HostNetworks::configure_host(std::uint32_t host) {
   }
 }
 
-// Everything goes to the switch's port: by the gateway what is for other subnets, and to neighbours directly, who lie
-// behind that router too.
+// All packets go to the switch's port: those for other subnets by the gateway, those for neighbours directly, because
+// the neighbours are behind that router too.
 void HostNetworks::lead_to_router(std::uint32_t host) {
   Netlink& links = host_links_[host - 1];
   const auto& hosts = plan_.topology->hosts;

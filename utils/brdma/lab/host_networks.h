@@ -1,5 +1,5 @@
-// lab/host_networks.h - the hosts' network namespaces and what joins them: interfaces, addresses, neighbours.
-// Works in the calling thread's network namespace, which becomes the lab's middle. Throws std::system_error.
+// lab/host_networks.h - the hosts' network namespaces and their connection: interfaces, addresses, neighbours. Works in
+// the calling thread's network namespace, which becomes the lab's middle. Throws std::system_error.
 #pragma once
 
 #include <optional>
@@ -20,9 +20,9 @@ class HostNetworks {
 
   // Makes the hosts and joins them. Afterwards the thread is in the middle again.
   void set_up();
-  // The hosts are joined by nothing yet: each link's other end is in the middle, named as the host, for the switch.
+  // Nothing joins the hosts yet: each link's other end is in the middle, named as the host, for the switch.
   [[nodiscard]] bool need_switch() const { return need_switch_; }
-  // With a switch that runs: leaves no segmentation to the hosts' interfaces but what it can do itself.
+  // With a running switch: leaves to the hosts' interfaces only the segmentation that the switch can do itself.
   void adapt_to_switch(bool takes_batches);
   // Returns when every host can send.
   void wait_until_running();

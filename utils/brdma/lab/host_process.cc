@@ -31,9 +31,10 @@ int start_program(const std::string& library, const std::vector<std::string>& co
                   const sigset_t& signals) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
-  // Programs that go by names (PMIx 5, and with it Open MPI's collectives) take hosts of one name for one.
+  // Programs that identify hosts by name (PMIx 5, and with it Open MPI's collectives) would take hosts of one name for
+  // one.
   if (unshare(CLONE_NEWUTS) == 0) (void)!sethostname(host.name.data(), host.name.size());
-  // Statistics are the lab's to the end: the daemon should not leave when its last client has.
+  // Statistics are the lab's until its end: the daemon should not end with its last client.
   setenv("BRDMA_IDLE_SECONDS", "0", /*overwrite=*/0);
   if (host.paths > 1) setenv("BRDMA_PATHS", std::to_string(host.paths).c_str(), /*overwrite=*/0);
   if (host.port_rate_mbps != 0) {
@@ -50,7 +51,7 @@ int start_program(const std::string& library, const std::vector<std::string>& co
   return exec_with_devices(library, argv.data());
 }
 
-// Passes signals on until the program has ended.
+// Forwards signals until the program has ended.
 int relay_until_end(pid_t program, int signal_fd) {
   for (;;) {
     signalfd_siginfo signal{};

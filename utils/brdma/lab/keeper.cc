@@ -29,7 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kRequestTimeoutMs = 2'000;
-constexpr int kFarewellMs = 1'000;  // what the lab's processes have between SIGTERM and the end
+constexpr int kFarewellMs = 1'000;  // time for the lab's processes between SIGTERM and the end
 
 class Keeper {
  public:
@@ -55,8 +55,8 @@ class Keeper {
 };
 
 void Keeper::set_up() {
-  // Our own /proc, so that process numbers in it are those of this PID namespace. Not allowed where /proc is masked
-  // (containers): then tools like ps see the outer one, which is all that is lost.
+  // Mounts a /proc for this PID namespace, so that its process numbers match. Not allowed where /proc is masked
+  // (containers): then tools like ps show the outer one, with no other effect.
   if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0) {
     (void)mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
   }
@@ -74,7 +74,7 @@ void Keeper::set_up() {
 void Keeper::reap_children() {
   int status = 0;
   for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
-    if (pid != switch_.pid()) continue;  // a daemon whose parent had gone
+    if (pid != switch_.pid()) continue;  // a daemon whose parent has ended
     switch_.handle_exit(status);
   }
 }
@@ -137,14 +137,14 @@ void Keeper::serve_request() {
     const Json reply = answer(Json::parse(message.text, nullptr, false), descriptors);
     send_message(connection.get(), reply.dump(-1, ' ', false, Json::error_handler_t::replace), descriptors);
   } catch (const std::system_error&) {
-    // Whoever asked has gone.
+    // The client is gone.
   }
 }
 
 void Keeper::end_processes() {
   const timespec step{0, 2'000'000};
   for (const int signal : {SIGTERM, SIGKILL}) {
-    kill(-1, signal);  // all of this PID namespace but ourselves
+    kill(-1, signal);  // all of this PID namespace except this process
     for (int waited = 0; waited < kFarewellMs; waited += 2) {
       while (waitpid(-1, nullptr, WNOHANG) > 0) {
       }
@@ -170,13 +170,13 @@ void Keeper::watch() {
     }
     reap_children();
     if (polled[3].revents != 0) switch_.read_words();
-    if (polled[2].revents != 0) return;  // the owner has gone, maybe killed
+    if (polled[2].revents != 0) return;  // the owner is gone, maybe killed
     if (polled[0].revents != 0) serve_request();
   }
 }
 
 int Keeper::run() {
-  // Process 1 of its namespace gets no signal it has not asked for; these are read in watch().
+  // Process 1 of its namespace gets only signals that it has requested; these are read in watch().
   sigset_t blocked;
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);

@@ -1,5 +1,5 @@
-// lab/keeper.h - the process that a lab hangs on: process 1 of the lab's PID namespace. It makes the hosts' network
-// namespaces, joins them, starts the switch, then waits and answers, over lab/channel.h, one request a connection:
+// lab/keeper.h - the process that a lab lives by: process 1 of the lab's PID namespace. It makes the hosts' network
+// namespaces, joins them, starts the switch, then waits and answers over lab/channel.h, one request a connection:
 //   {"command":"describe"}            ->
 //   {"ok":true,"name":..,"hosts":[{"host":"h1","ipv4":..,"ipv6":..,"interface":..}],
 //                                        "interface_mtu":..,"topology":true|false,"switch":true|false,"switch_error":".."}
@@ -7,7 +7,7 @@
 //                                        [user,] pid, mount and network namespace, in this order
 //   {"command":"down"}                -> {"ok":true}, and the lab ends
 //   any mistake                       -> {"ok":false,"error":"..."}
-// `brdma` starts itself as the keeper: `brdma lab-keeper DESCRIPTION`; nobody else needs to.
+// `brdma` starts itself as the keeper: `brdma lab-keeper DESCRIPTION`; other users need not.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// lab/listen_watch.h - tells when a program on a host listens for TCP: the moment to start its client.
+// lab/listen_watch.h - reports when a program on a host listens for TCP: the moment to start its client.
 #pragma once
 
 #include <sys/types.h>
@@ -15,11 +15,11 @@ class ListenWatch {
   ~ListenWatch();
   ListenWatch(const ListenWatch&) = delete;
   ListenWatch& operator=(const ListenWatch&) = delete;
-  // Readable when somebody listens, or the time is over.
+  // Readable when a program listens, or the time is over.
   [[nodiscard]] int fd() const { return readable_.get(); }
 
  private:
-  pid_t child_ = -1;  // looks from inside the host's network
+  pid_t child_ = -1;  // polls inside the host's network
   io::FileDescriptor readable_;
 };
 

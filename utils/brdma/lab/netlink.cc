@@ -110,7 +110,7 @@ void Netlink::request(Message& message, const std::string& what) {
   if (error->error != 0) fail(-error->error, what);
 }
 
-// if_nametoindex would look into the calling thread's namespace; this socket stays in its own.
+// if_nametoindex would use the calling thread's namespace; this socket stays in its own.
 std::uint32_t Netlink::index_of(const std::string& name) {
   ifreq request{};
   name.copy(request.ifr_name, IFNAMSIZ - 1);
@@ -200,7 +200,7 @@ void Netlink::add_neighbour(const std::string& name, const std::string& address,
   message.put_header(info);
   message.put(NDA_DST, parsed.bytes.data(), parsed.size);
   message.put_mac(NDA_LLADDR, mac);
-  request(message, "cannot tell " + name + " the neighbour " + address);
+  request(message, "cannot set at " + name + " the neighbour " + address);
 }
 
 void Netlink::add_default_route(const std::string& name, const std::string& gateway) {

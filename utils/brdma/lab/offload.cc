@@ -23,7 +23,7 @@ class Ethtool {
   explicit Ethtool(std::string interface)
       : interface_(std::move(interface)), socket_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
 
-  // The names of the interface's features; a feature's place is its bit.
+  // The names of the interface's features; the index of a feature is its bit.
   std::vector<std::string> feature_names() {
     std::vector<std::uint64_t> query(8);  // aligned room for ethtool_sset_info and one count
     auto* info = reinterpret_cast<ethtool_sset_info*>(query.data());

@@ -26,8 +26,8 @@
 namespace brdma::lab {
 namespace {
 
-constexpr Duration kServerGrace = 10_s;      // after a client that did well
-constexpr Duration kFailedPeerGrace = 5_s;   // after one that did not
+constexpr Duration kServerGrace = 10_s;      // after a client that succeeded
+constexpr Duration kFailedPeerGrace = 5_s;   // after a client that failed
 constexpr Duration kTerminationGrace = 2_s;  // between SIGTERM and SIGKILL
 constexpr Duration kProgressInterval = 1_s;
 
@@ -38,8 +38,8 @@ struct Side {
   io::FileDescriptor output;
   std::string line, all;
   std::optional<int> exit_code;
-  std::optional<Instant> deadline;  // to end by itself
-  bool terminated = false;          // by us
+  std::optional<Instant> deadline;  // must end by itself until then
+  bool terminated = false;          // by this process
 
   [[nodiscard]] bool running() const { return pid > 0 && !exit_code; }
 };
@@ -161,7 +161,7 @@ void Pair::reap() {
   reap(client_, server_);
   if (server_.exit_code && !client_started_) {
     listen_watch_.reset();
-    if (*server_.exit_code == 0 && interrupted_by_ == 0) start_client();  // no server at all, but no failure either
+    if (*server_.exit_code == 0 && interrupted_by_ == 0) start_client();  // no listening server, but no failure either
   }
 }
 

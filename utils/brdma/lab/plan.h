@@ -1,4 +1,4 @@
-// lab/plan.h - what a lab is made of: names, addresses, the network. Known to whoever asks for it and to its keeper.
+// lab/plan.h - the parts of a lab: names, addresses, the network. Known to the client and to the keeper.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ struct LabPlan {
   std::string name = "lab";
   std::uint32_t hosts = 2;
   NetworkOptions network;
-  // Several switches (docs/lab.md#several-switches): as text, and what that says; none: one network of all hosts.
+  // Several switches (docs/lab.md#several-switches): the text, and its parsed form; none: one network of all hosts.
   std::string topology_text;
   std::shared_ptr<const fabric::Topology> topology;
-  std::string controller, controller_key;  // of its switches: where it listens, a file; none: empty
+  std::string controller, controller_key;  // of its switches: its endpoint, a file; none: empty
 
-  // mtu and seed alone impair nothing: they do not call for the switch.
+  // mtu and seed alone impair nothing: they do not need the switch.
   [[nodiscard]] bool wants_switch() const {
     if (topology) return true;
     for (const auto& [option, value] : network) {
@@ -40,8 +40,8 @@ struct LabPlan {
   }
   [[nodiscard]] std::uint32_t interface_mtu() const { return fabric::interface_mtu(number("mtu", 4096)); }
   [[nodiscard]] std::uint32_t paths() const { return number("paths", 1); }
-  // At which `host` can send, in whole Mbit/s, rounded up; its link's rate where the way to the switch has none. 0:
-  // none has.
+  // The rate at which `host` can send, in whole Mbit/s, rounded up; the rate of its link if the direction to the switch
+  // has none. 0: no rate.
   [[nodiscard]] std::uint32_t port_rate_mbps(std::uint32_t host) const;
 
   // Hosts are numbered from 1.
@@ -56,7 +56,7 @@ struct LabPlan {
 };
 
 [[nodiscard]] inline std::string host_name(std::uint32_t host) { return "h" + std::to_string(host); }
-// Without a topology, or of host 254, a gateway, at switch `at`.
+// Host 254 is a gateway, also without a topology. The subnet is of switch `at`.
 [[nodiscard]] inline std::string subnet_ipv4(std::optional<std::uint32_t> at, std::uint32_t host) {
   return "10.77." + std::to_string(at ? *at + 1 : 0) + "." + std::to_string(host);
 }
@@ -85,7 +85,7 @@ inline std::uint32_t LabPlan::port_rate_mbps(std::uint32_t host) const {
   fabric::NetworkConfig config;
   for (const auto& [option, value] : network) (void)fabric::set_option(config, option, value);
   if (topology) {
-    config.link.rate.reset();  // that of links between switches
+    config.link.rate.reset();  // the rate of links between switches
     for (const auto& [option, value] : topology->hosts[host - 1].options) {
       (void)fabric::set_option(config, option, value);
     }
@@ -95,7 +95,7 @@ inline std::uint32_t LabPlan::port_rate_mbps(std::uint32_t host) const {
   return rate ? static_cast<std::uint32_t>((rate->bps() + 999'999) / 1'000'000) : 0;
 }
 
-// A name that can be part of a socket's: letters, digits, '-', '_', '.'; 1 to 40 characters.
+// A name that can be part of a socket's name: letters, digits, '-', '_', '.'; 1 to 40 characters.
 [[nodiscard]] inline bool is_lab_name(const std::string& name) {
   if (name.empty() || name.size() > 40) return false;
   for (const char c : name) {

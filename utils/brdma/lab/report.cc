@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view name(Counter counter) { return kCounterNames[static_cast<std::size_t>(counter)]; }
 constexpr std::string_view name(DropReason reason) { return kDropReasonNames[static_cast<std::size_t>(reason)]; }
 
-// A row: what it says, the counter behind it, and whether it is shown even where all hosts have 0.
+// A row: its text, its counter, and whether it is shown even if all hosts have 0.
 struct Row {
   std::string_view label;
   std::string_view counter;
@@ -106,7 +106,7 @@ void add_rows(std::vector<std::vector<std::string>>& table, const Rows& rows, co
   }
 }
 
-// Of each path what came to it and what it lost, one kind or the other; nothing where there is one path.
+// For each path, arrivals and losses by kind; nothing if there is one path.
 void add_path_rows(std::vector<std::vector<std::string>>& table, const Json& hosts) {
   const std::size_t paths = hosts.at(0).at("paths").size();
   for (std::size_t path = 0; paths > 1 && path < paths; ++path) {
@@ -128,7 +128,7 @@ void add_path_rows(std::vector<std::vector<std::string>>& table, const Json& hos
   }
 }
 
-// Of each host's queue, and of each class where there are several.
+// Each host's queue, and each class if there are several.
 void print_queue_table(const Json& show) {
   const Json& hosts = show.at("hosts");
   std::vector<std::vector<std::string>> table{{"queues, bytes:"},
@@ -159,8 +159,8 @@ void print_queue_table(const Json& show) {
   }
 }
 
-// What the switch says to senders; nothing where it says nothing.
-void print_told(const Json& show) {
+// Notifications of the switch to senders; nothing if there are none.
+void print_notifications(const Json& show) {
   const Json& ecn = show.at("ecn");
   const Json& edn = show.at("edn");
   std::vector<std::vector<std::string>> table{{"told to senders:"}};
@@ -233,7 +233,7 @@ void print_network_table(const Json& show) {
   add_path_rows(table, show.at("hosts"));
   print_table(table);
   if (show.at("network").at("rate") != "off") print_queue_table(show);
-  print_told(show);
+  print_notifications(show);
   std::uint64_t trouble = 0;
   for (const auto& [name, value] : show.at("switch_trouble").items()) trouble += value.get<std::uint64_t>();
   if (trouble != 0) {

@@ -1,4 +1,4 @@
-// lab/report.h - what the network did and how it was made good, as tables.
+// lab/report.h - the network's impairments and the recovery from them, as tables.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace brdma::lab {
 // The statistics of the host's brdmad (control/statistics.h), summed over devices; {} if none runs there.
 [[nodiscard]] Json host_counters(const std::string& lab, const std::string& host);
 
-// `show`: the switch's answer to "show", or null where there is no switch.
+// `show`: the switch's answer to "show", or null if there is no switch.
 void print_network_table(const Json& show);
 struct HostReport {
   std::string host;  // the column's heading

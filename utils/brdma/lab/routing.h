@@ -11,7 +11,7 @@ inline constexpr std::size_t kLinkOperands = 2, kRouteOperands = 5;
 [[nodiscard]] Json change_link(const LabOptions& options);   // LINK up|down, or LINK set and link options
 [[nodiscard]] Json change_route(const LabOptions& options);  // SWITCH add|replace PREFIX via PORT,..., or del PREFIX
 
-// Tables for `show`, of the switch's answer: links with what each direction carried, switches with their routes.
+// Tables for `show`, from the switch's answer: links with their traffic in each direction, switches with their routes.
 void print_topology(const Json& show);
 
 }  // namespace brdma::lab

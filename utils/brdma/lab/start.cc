@@ -71,9 +71,9 @@ int become_keeper(const KeeperDescription& description, uid_t uid, gid_t gid) {
     return 1;
   };
   if (description.user_namespace && !map_user(uid, gid)) return give_up(why_no_namespaces(errno));
-  // The terminal's signals are not for the lab. A session of its own would do that as well, but the scheduler groups by
-  // sessions (sched(7), autogroup), and a switch in another group than the programs that spin was seen to wait up to a
-  // second for a core, where the user may not give it a real-time priority.
+  // Keeps the terminal's signals from the lab. A session of its own would do that as well. But the scheduler groups by
+  // sessions (sched(7), autogroup). A switch in another group than spinning programs was seen to wait up to a second
+  // for a core, if the user may not give it a real-time priority.
   (void)setpgid(0, 0);
   for (const int fd : {description.control_fd, description.switch_fd, description.ready_fd, description.life_fd}) {
     if (fd >= 0) fcntl(fd, F_SETFD, 0);
@@ -90,7 +90,7 @@ pid_t clone_keeper(KeeperDescription& description) {
   const gid_t gid = getegid();
   description.user_namespace = uid != 0;
   pid_t pid = clone_process(description.user_namespace ? kNamespaces | CLONE_NEWUSER : kNamespaces);
-  if (pid < 0 && errno == EPERM && uid == 0) {  // root of a container: try as any user would
+  if (pid < 0 && errno == EPERM && uid == 0) {  // root of a container: try as an unprivileged user
     description.user_namespace = true;
     pid = clone_process(kNamespaces | CLONE_NEWUSER);
   }

@@ -1,8 +1,8 @@
-// lab/start.h - brings a lab into being: namespaces, and in them its keeper (lab/keeper.h).
+// lab/start.h - starts a lab: namespaces, and in them its keeper (lab/keeper.h).
 //
 // As root: network, PID and mount namespaces. Without: the same inside a user namespace in which this user is root.
-// Everything in a lab lives in the keeper's PID namespace, so the lab ends, with every process, daemon and interface in
-// it, when the keeper ends, whatever ends it.
+// Everything in a lab lives in the keeper's PID namespace. So the lab ends, with every process, daemon and interface in
+// it, when the keeper ends for any reason.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@
 
 namespace brdma::lab {
 
-// A sentence that says what is wrong and what to do.
+// A sentence that names the problem and the remedy.
 struct LabError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

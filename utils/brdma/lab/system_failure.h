@@ -1,4 +1,4 @@
-// utils/brdma/lab/system_failure.h - a system call failed: what was to be done, and errno's reason.
+// utils/brdma/lab/system_failure.h - a failed system call: its purpose, and errno's reason.
 #pragma once
 
 #include <cerrno>

@@ -15,10 +15,10 @@
 namespace brdma::lab {
 namespace {
 
-// What a queue did between two looks.
+// A queue's state at a sample.
 struct Sight {
   std::string host;
-  std::uint64_t bytes = 0, longest = 0;             // of the queue: now, ever
+  std::uint64_t bytes = 0, longest = 0;             // of the queue: now, maximum
   std::uint64_t sent = 0, dropped = 0, marked = 0;  // bytes, packets, packets; in all
 };
 

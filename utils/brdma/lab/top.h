@@ -7,7 +7,7 @@
 namespace brdma::lab {
 
 // Each `interval_ms` a block of lines, one for each host; on a terminal always in the same place. With -j one object a
-// look. Ends after `count` looks, if given, or with the lab.
+// sample. Ends after `count` samples, if given, or with the lab.
 void watch_queues(const LabOptions& options, const OutputStyle& style);
 
 }  // namespace brdma::lab

@@ -1,4 +1,4 @@
-// lab/topology_option.h - `--topology NAME|FILE`: one of those that come with the package (docs/lab.md), or one's own.
+// lab/topology_option.h - `--topology NAME|FILE`: one that comes with the package (docs/lab.md), or the user's own.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace brdma::lab {
 
-// Finds it, reads it, and makes the plan one of its hosts and its NETWORK, where `plan.network` does not say otherwise.
-// Throws UsageError.
+// Finds and reads the topology. Takes its hosts into the plan, and its NETWORK except for options that `plan.network`
+// sets. Throws UsageError.
 void load_topology(LabPlan& plan, const std::string& name);
-// The text's hosts and switches alone; an empty text changes nothing. Throws topology::TopologyError.
+// Takes only the text's hosts and switches; an empty text changes nothing. Throws topology::TopologyError.
 void take_topology(LabPlan& plan, const std::string& text, const std::string& name);
 
-[[nodiscard]] std::vector<std::string> topology_names();  // that come with the package
+[[nodiscard]] std::vector<std::string> topology_names();  // of the package
 
 }  // namespace brdma::lab

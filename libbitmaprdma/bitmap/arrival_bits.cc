@@ -8,7 +8,7 @@
 namespace brdma::bitmap {
 namespace {
 
-constexpr std::size_t kPartialRunsKept = 16;  // room for so many stays when the window is empty
+constexpr std::size_t kPartialRunsKept = 16;  // partial runs that an empty window keeps room for
 
 WindowShape in_runs(WindowShape shape) {
   const std::uint32_t g = shape.granularity;
@@ -45,7 +45,7 @@ bool ArrivalBits::test(Psn psn) const {
 }
 
 bool ArrivalBits::can_set(Psn psn, std::uint32_t count) const {
-  if (shift_ == 0 || partial().size() + 2 <= kPartialRunsMax) return true;  // a stretch has two ends
+  if (shift_ == 0 || partial().size() + 2 <= kPartialRunsMax) return true;  // a range has two ends
   const std::uint32_t first = run_of(psn), last = run_of(psn + (count - 1));
   return first == last && has_record(index_of(first), first);
 }
@@ -69,7 +69,7 @@ std::uint32_t ArrivalBits::set_in_run(Psn first, Psn base, std::uint32_t run, st
   const std::uint64_t before = arrived_of(run);
   if ((mask & ~before) == 0) return 0;
   const std::uint64_t arrived = before | mask;
-  // What lies before the base has been dealt with.
+  // PSNs before the base count as arrived.
   const std::uint64_t done = run == run_of(base) ? (std::uint64_t{1} << in_run(base)) - 1 : 0;
   const std::size_t index = index_of(run);
   const bool recorded = has_record(index, run);
@@ -85,7 +85,7 @@ std::uint32_t ArrivalBits::set_in_run(Psn first, Psn base, std::uint32_t run, st
   return static_cast<std::uint32_t>(std::popcount(mask & ~before));
 }
 
-// May need a record more than set() grants: there are few that are taken back.
+// May need one more record than set() grants; PSNs are rarely taken back.
 void ArrivalBits::clear(Psn psn) {
   if (shift_ == 0) return bits_.clear(psn);
   const std::uint32_t run = run_of(psn);

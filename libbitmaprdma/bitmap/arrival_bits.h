@@ -1,10 +1,9 @@
 // bitmap/arrival_bits.h - which PSNs have arrived, a bit for G of them (spec 1: mapping granularity G).
 //
-// With G = 1 a bit is a PSN. With G > 1 a bit stands for a run of G consecutive PSNs (a run begins at a multiple of G)
-// and is set when all of the run has arrived, what lies before the window's base counting as arrived. A run of which a
-// part has arrived has an exact record meanwhile, a mask. So every question is answered exactly at any G: nothing
-// counts as arrived that has not, and what has is not forgotten. The price: the records are bounded (kPartialRunsMax),
-// and a packet that would need one more is not taken (can_set).
+// With G = 1 a bit is a PSN. With G > 1 a bit stands for a run of G consecutive PSNs (a run begins at a multiple of G).
+// It is set when the whole run has arrived; PSNs before the window's base count as arrived. A partly arrived run has an
+// exact record, a mask, so every question is answered exactly at any G. The price: the number of records is bounded
+// (kPartialRunsMax), and a packet that would need one more is not taken (can_set).
 #pragma once
 
 #include <cstddef>
@@ -26,22 +25,22 @@ class ArrivalBits {
   ArrivalBits(const WindowShape& shape, SegmentPool& pool);
 
   [[nodiscard]] bool test(Psn psn) const;
-  // Is there room for what setting [psn, psn + count) needs?
+  // Is there room to set [psn, psn + count)?
   [[nodiscard]] bool can_set(Psn psn, std::uint32_t count) const;
-  // Sets [psn, psn + count); how many were unset before. `first`: where the stretch begins that is kept; `base`: all
-  // before it has arrived.
+  // Sets [psn, psn + count) and returns how many were unset before. `first`: where the kept range begins; `base`: all
+  // PSNs before it have arrived.
   std::uint32_t set(Psn first, Psn base, Psn psn, std::uint32_t count);
-  // One that is set is not any more.
+  // A set PSN becomes unset.
   void clear(Psn psn);
-  // The offset of the first set (unset) one in [psn, psn + count), `count` where there is none.
+  // Offset of the first set (unset) PSN in [psn, psn + count); `count` if none.
   [[nodiscard]] std::uint32_t find_set(Psn psn, std::uint32_t count) const;
   [[nodiscard]] std::uint32_t find_unset(Psn psn, std::uint32_t count) const;
-  // 32 of them from `psn` on, bit 0 being `psn`.
+  // 32 PSNs from `psn` on; bit 0 is `psn`.
   [[nodiscard]] std::uint32_t load(Psn psn) const;
 
-  // The stretch began at `from`, now it begins at `to`; `held` PSNs of it are left, at least one.
+  // The range began at `from` and now begins at `to`; `held` PSNs of it are left, at least one.
   void leave(Psn from, Psn to, std::uint32_t held);
-  // Nothing is kept any more; the stretch began at `first` and had `count` PSNs.
+  // Nothing is kept any more; the range began at `first` and had `count` PSNs.
   void release(Psn first, std::uint32_t count);
 
   [[nodiscard]] LengthChange take_length_change() { return bits_.take_length_change(); }
@@ -64,7 +63,7 @@ class ArrivalBits {
   [[nodiscard]] std::uint32_t in_run(Psn psn) const { return psn.value() & (granularity() - 1); }
   [[nodiscard]] std::uint32_t granularity() const { return std::uint32_t{1} << shift_; }
   [[nodiscard]] std::uint64_t whole_run() const { return ~std::uint64_t{0} >> (64 - granularity()); }
-  // Runs are kept by their numbers, as if those were PSNs; they wrap earlier, which SegmentedBits was told.
+  // Runs are kept by their numbers, as if those were PSNs. They wrap earlier; SegmentedBits is constructed for that.
   [[nodiscard]] static Psn place(std::uint32_t run) { return Psn{run}; }
   [[nodiscard]] std::uint64_t arrived_of(std::uint32_t run) const;
   [[nodiscard]] std::size_t index_of(std::uint32_t run) const;  // in partial(): the first that is not before `run`

@@ -24,7 +24,7 @@ bool GapTable::open(Psn previous_highest, Psn psn, std::uint8_t path, Instant no
 }
 
 bool GapTable::insert(const GapRecord& gap) {
-  // New gaps lie behind all others, but for those that the table had no room for and refill() finds again.
+  // New gaps lie behind all others, except those that had no room in the table and that refill() finds again.
   const bool newest = empty() || distance(gap.start, end_of(gaps_.back())) >= 0;
   const std::size_t at = newest ? size() : find(gap.start);
   BRDMA_CHECK(at == size() || distance((*this)[at].start, end_of(gap)) >= 0);
@@ -37,7 +37,7 @@ bool GapTable::insert(const GapRecord& gap) {
   return true;
 }
 
-// What is nearer to its end moves.
+// Moves the records on the side nearer to its end.
 void GapTable::insert_at(std::size_t at, const GapRecord& gap) {
   if (empty() || distance(gap.start, waiting_low_) < 0) waiting_low_ = gap.start;
   if (head_ > 0 && at < size() / 2) {
@@ -154,8 +154,7 @@ bool GapTable::attribute(Psn first, std::uint32_t count, std::uint8_t path) {
   return any;
 }
 
-// Record i becomes two, both with its history: the second begins at `at`. False: there was no room for it, and it has
-// to be found again.
+// Splits record i at `at`; both keep its history. False: no room for the second; it has to be found again.
 bool GapTable::cut(std::size_t i, Psn at) {
   GapRecord behind = (*this)[i];
   behind.start = at;

@@ -1,8 +1,8 @@
-// bitmap/path_bitmap.h - PBM_k (spec 1: multipath): which PSNs of the receive window came on one path, beside the
-// global bitmap and over the same PSN space. It knows no gaps: what has not come on this path may have been sent on
-// another. Memory follows the stretch from the base to the highest PSN of the path, as the global bitmap's does.
+// bitmap/path_bitmap.h - PBM_k (spec 1: multipath): which PSNs of the receive window came on one path. It lies beside
+// the global bitmap, over the same PSN space. It knows no gaps: a PSN that did not come on this path may have been sent
+// on another. Memory follows the range from the base to the highest PSN of the path, as the global bitmap's does.
 //
-// The owner marks what lies at or beyond the base of its window, and forgets what the base passes.
+// The owner marks PSNs at or beyond the base of its window, and forgets those that the base passes.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class PathBitmap {
   // `pool` outlives the bitmap.
   PathBitmap(const WindowShape& shape, SegmentPool& pool) : bits_(shape, pool) {}
 
-  // [first, first + count) came on this path. `base` of the receive window; nothing of it lies before.
+  // [first, first + count) came on this path. `base` of the receive window; no PSN of the range lies before it.
   void receive(Psn base, Psn first, std::uint32_t count);
   // The base passes [base, base + count).
   void forget(Psn base, std::uint32_t count) {

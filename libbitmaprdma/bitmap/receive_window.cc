@@ -55,8 +55,8 @@ void ReceiveWindow::advance_over_held(std::uint32_t count) {
   if (count > here) begin_at(base_ + (count - here));
 }
 
-// The base moves on over `count` PSNs, at most those that are held. What lies behind is given up by whole slide steps;
-// where nothing is left, the window begins anew at the base.
+// The base moves over `count` PSNs, at most those held. Memory behind it is given up in whole slide steps. Where
+// nothing is left, the window starts again at the base.
 void ReceiveWindow::step_over(std::uint32_t count) {
   const Psn slid = base_ - lag();
   const std::uint32_t stretch = held() + lag();

@@ -1,6 +1,6 @@
-// bitmap/segment_pool.h - where the windows of one engine's queue pairs get their memory: blocks of power-of-two sizes,
-// kept for the next taker when given back. Once as much has been in use as will be, taking a block costs no allocation.
-// Last given is first taken, so that many queue pairs that are busy in turn share a few warm blocks.
+// bitmap/segment_pool.h - memory for the windows of one engine's queue pairs: blocks of power-of-two sizes, kept for
+// reuse when given back. Once use has peaked, taking a block costs no allocation. Last given is first taken: many queue
+// pairs that are busy in turn share a few warm blocks.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class SegmentPool {
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
 
-  // `bytes`: a power of two, at least kBlockMin. What the block holds is undefined.
+  // `bytes`: a power of two, at least kBlockMin. The block's content is undefined.
   [[nodiscard]] void* take(std::size_t bytes) {
     used_bytes_ += bytes;
     Free*& head = head_of(bytes);
@@ -41,7 +41,7 @@ class SegmentPool {
   [[nodiscard]] std::size_t used_bytes() const { return used_bytes_; }  // taken and not given back
   [[nodiscard]] std::size_t free_bytes() const { return free_bytes_; }  // kept for the next taker, at most ...
   static constexpr std::size_t kFreeBytesMax = std::size_t{64} << 20;   // ... this: beyond, the system gets them back
-  [[nodiscard]] std::uint64_t allocations() const { return allocations_; }  // blocks that had to be made
+  [[nodiscard]] std::uint64_t allocations() const { return allocations_; }  // blocks that had to be allocated
 
  private:
   struct Free {

@@ -1,15 +1,15 @@
-// bitmap/segmented_array.h - elements by a circular index, of which only a stretch is held at a time: what bitmaps and
-// send entries are kept in. Two forms (window_shape.h):
+// bitmap/segmented_array.h - elements by a circular index, of which only a range is held at a time: the storage of
+// bitmaps and send entries. Two forms (window_shape.h):
 //
 //   base       one block that is a ring of `base` elements, taken with the first element
 //   segmented  a row of segments; the directory has a power of two of places, so that an index finds its segment by its
 //              middle bits and its place in it by its low bits. Segments come with the first element in them, and go
-//              when the stretch has left them. The directory is as long as base + k extensions ask for.
+//              when the range has left them. The directory's length follows base + k extensions.
 //
-// Nothing held: no memory, but for a short directory that stays for the next load. The owner knows which stretch is
-// held: it names its first index with each new element (reach), and what it has left behind (leave, release).
-// Elements of a new block are zero, unless their owner writes each before it is read (NewElements::kUndefined).
-// T: trivially copyable, a power of two of bytes.
+// Nothing held: no memory, except a short directory that stays for the next load. The owner knows which range is held:
+// it names its first index with each new element (reach), and the part it has left behind (leave, release). Elements of
+// a new block are zero, unless their owner writes each before it is read (NewElements::kUndefined). T: trivially
+// copyable, a power of two of bytes.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class SegmentedArray {
   static_assert(std::is_trivially_copyable_v<T> && std::has_single_bit(sizeof(T)));
 
  public:
-  // Counts of elements, powers of two. `index_bits`: indices are this wide and wrap.
+  // Counts of elements, powers of two. `index_bits`: width of an index, which wraps.
   struct Shape {
     std::uint32_t base = 64, extension = 512, segment = 512;
     unsigned index_bits = 24;
@@ -58,18 +58,18 @@ class SegmentedArray {
     return *this;
   }
 
-  // The element, where its block is here; null where not: it is zero, or not held.
+  // The element; null where its block is not here: the element is zero, or not held.
   [[nodiscard]] T* find(std::uint32_t index) const {
     if (directory_places_ == 0) return base_ring_ == nullptr ? nullptr : base_ring_ + (index & (base_elements() - 1));
     T* const segment = directory_[place_of(index)];
     return segment == nullptr ? nullptr : segment + (index & (segment_elements() - 1));
   }
-  // One that is held. Half the price of find().
+  // An element that is held. Half the cost of find().
   [[nodiscard]] T& operator[](std::uint32_t index) const {
     T* const block = directory_places_ == 0 ? base_ring_ : directory_[place_of(index)];
     return block[index & (directory_places_ == 0 ? base_elements() - 1 : segment_elements() - 1)];
   }
-  // Element `index` of the stretch that begins at `first` and ends with it or later; makes room.
+  // Element `index` of the range that begins at `first` and ends at `index` or later; makes room.
   T& reach(std::uint32_t first, std::uint32_t index) {
     if (((index - first) & index_mask_) < fits()) [[likely]] {
       if (T* const element = find(index)) [[likely]]
@@ -77,20 +77,20 @@ class SegmentedArray {
     }
     return reach_slow(first, index);
   }
-  // The first one, where nothing is held.
+  // The first element, where nothing is held.
   T& begin_at(std::uint32_t index) {
     if (directory_places_ != 0 || base_ring_ != nullptr) [[unlikely]]
       return reach(index, index);
     base_ring_ = take_block(base_elements() * sizeof(T));
     return base_ring_[index & (base_elements() - 1)];
   }
-  // The stretch begins at `to` now and no longer at `from`; `held` elements of it are left, at least one.
+  // The range begins at `to` now and no longer at `from`; `held` elements of it are left, at least one.
   void leave(std::uint32_t from, std::uint32_t to, std::uint32_t held) {
     if (((from ^ to) & index_mask_) >> segment_shift_ == 0 || directory_places_ == 0) [[likely]]
       return;
     leave_slow(from, to, held);
   }
-  // Nothing is held any more; what was held before began at `first` and had `count` elements.
+  // Nothing is held any more; the range began at `first` and had `count` elements.
   void release(std::uint32_t first, std::uint32_t count) {
     if (directory_places_ == 0) {
       if (base_ring_ == nullptr) return;
@@ -100,7 +100,7 @@ class SegmentedArray {
     }
     release_segmented(first, count);
   }
-  // Likewise, wherever it was.
+  // The same, wherever the range was.
   void clear() { free_all(); }
 
   // How many elements from `index` on, at most `count`, lie in the block of `index`.
@@ -118,14 +118,14 @@ class SegmentedArray {
     if (!segmented()) return base_ring_ == nullptr ? 0 : base_elements() * sizeof(T);
     return taken_ * segment_bytes() + directory_bytes(directory_places_);
   }
-  // Elements that a bitmap of this length has room for.
+  // Elements that fit into the present length.
   [[nodiscard]] std::uint32_t fits() const { return base_elements() + (segmented() ? extensions_ * extension_ : 0); }
 
  private:
   static constexpr std::uint32_t kElementsMin =
       sizeof(T) >= SegmentPool::kBlockMin ? 1 : static_cast<std::uint32_t>(SegmentPool::kBlockMin / sizeof(T));
   static constexpr std::uint32_t kShortDirectory = 8;  // places that an empty array may keep
-  // So often in a row the stretch must have fitted into less before a step is given up: one short lull says nothing.
+  // How often in a row the range must have fitted into less before a step is given up: one short lull is no evidence.
   static constexpr std::uint8_t kQuietMax = 8;
 
   static std::uint8_t shift_of(std::uint32_t elements) { return static_cast<std::uint8_t>(std::countr_zero(elements)); }
@@ -138,7 +138,7 @@ class SegmentedArray {
   static std::size_t directory_bytes(std::uint32_t places) {
     return std::max<std::size_t>(std::size_t{places} * sizeof(T*), SegmentPool::kBlockMin);
   }
-  // An unaligned stretch of n segments touches n + 1.
+  // An unaligned range of n segments touches n + 1.
   [[nodiscard]] std::uint32_t places_for(std::uint32_t extensions) const {
     const std::uint32_t elements = base_elements() + extensions * extension_;
     return std::bit_ceil((elements + segment_elements() - 1) / segment_elements() + 1);
@@ -178,7 +178,7 @@ class SegmentedArray {
     }
     extensions_ = extensions;
   }
-  // From the base ring to segments, or to another length; what is held begins at `first`.
+  // From the base ring to segments, or to another length; the held range begins at `first`.
   void resize(std::uint32_t first, std::uint32_t extensions) {
     const std::uint32_t places = places_for(extensions);
     T** const directory = static_cast<T**>(pool_->take(directory_bytes(places)));
@@ -220,7 +220,7 @@ class SegmentedArray {
     }
     if (quiet_for(held)) resize_shorter(to, held);
   }
-  // Half as many steps, but as many as twice of what is held needs.
+  // Half as many steps, but as many as twice the held range needs.
   void resize_shorter(std::uint32_t first, std::uint32_t held) {
     const std::uint32_t fewer = std::max({extensions_ / 2, extensions_for(2 * held), 1u});
     if (fewer >= extensions_) return;
@@ -230,7 +230,7 @@ class SegmentedArray {
       set_length(fewer);
     }
   }
-  // Has what is held left a whole step unused for long enough?
+  // Has the held range left a whole step unused for long enough?
   bool quiet_for(std::uint32_t held) {
     quiet_ = held + extension_ <= fits() ? static_cast<std::uint8_t>(quiet_ + 1) : std::uint8_t{0};
     if (quiet_ < kQuietMax) return false;
@@ -245,7 +245,7 @@ class SegmentedArray {
       give_segment(directory_[(begin + i) & (directory_places_ - 1)]);
     }
     BRDMA_CHECK_SLOW(taken_ == 0);
-    // A load that comes again soon finds the directory; a long one, or one that was not needed lately, is given up.
+    // A load that comes again soon finds the directory; one that is long, or not needed recently, is given up.
     if (directory_places_ > kShortDirectory || quiet_for(count)) free_all();
   }
   void free_all() {

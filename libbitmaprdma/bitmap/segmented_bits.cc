@@ -8,13 +8,13 @@ namespace {
 
 constexpr std::uint32_t kWordBits = SegmentedBits::kWordBits;
 
-// The part of one word that a range touches: `count` bits from `offset` on.
+// Mask of the part of one word that a range touches: `count` bits from `offset` on.
 std::uint64_t mask_of(std::uint32_t offset, std::uint32_t count) {
   const std::uint64_t ones = count >= kWordBits ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
   return ones << offset;
 }
 
-// In words. A stretch that is not aligned has one word more than its bits fill.
+// In words. An unaligned range has one word more than its bits fill.
 SegmentedArray<std::uint64_t>::Shape words_of(const WindowShape& shape) {
   const auto words = [](std::uint32_t bits) { return std::max(bits / kWordBits, 1u); };
   return {.base = std::bit_ceil(words(shape.base) + 1),
@@ -57,7 +57,7 @@ std::uint32_t SegmentedBits::find_set(Psn psn, std::uint32_t count) const {
     const std::uint64_t* const w = words_.find(index(here));
     const std::uint64_t rest = w == nullptr ? 0 : *w >> bit(here);
     if (rest != 0) return std::min(count, offset + static_cast<std::uint32_t>(std::countr_zero(rest)));
-    // Where the whole segment is missing nothing in it is set.
+    // In a segment that does not exist no bit is set.
     const std::uint32_t words = w == nullptr ? words_.in_block(index(here), (count - offset) / kWordBits + 1) : 1;
     offset += words * kWordBits - bit(here);
   }

@@ -8,7 +8,7 @@
 namespace brdma::bitmap {
 namespace {
 
-// Each packet may have to be sent again alone: an entry and a bit are of one PSN at any granularity.
+// Each packet may have to be retransmitted alone: an entry and a bit are of one PSN at any granularity.
 WindowShape without_runs(WindowShape shape) {
   shape.granularity = 1;
   return shape;
@@ -85,7 +85,7 @@ void SendWindow::retransmitted(Psn psn, std::uint8_t path, Instant now) {
 Psn SendWindow::next_pending(Psn from) const {
   if (pending_ == 0) return next();
   if (distance(from, pending_low_) < 0) from = pending_low_;
-  // Entries sent since the last request may lie beyond what the bitmap's length holds: none of them is pending.
+  // Entries sent since the last request may lie beyond the bitmap's length: none of them is pending.
   const std::int32_t left = distance(base_ - lag() + std::min(count_ + lag(), pending_bits_.room(base_ - lag())), from);
   if (left <= 0) return next();
   const std::uint32_t offset = pending_bits_.find_set(from, static_cast<std::uint32_t>(left));

@@ -1,9 +1,10 @@
-// bitmap/send_window.h - the send bitmap (spec 1): per packet sent and not done, its state, time and path.
-// Only the legal moves between states happen; an illegal one, or a PSN outside [base, next), is our bug (check):
-// callers ask contains() about a PSN that a peer named. Variable length and segmented (window_shape.h): its memory
-// follows what is in flight. The pending entries are also a bitmap, so that finding the next one looks at 64 PSNs at a
-// time. So are those that the peer has told of beyond the base: each acknowledgement repeats them, and what is known
-// already costs a bit of a word. Entry times are kept in units of 64 ns, wrapping after 274 s: only differences count.
+// bitmap/send_window.h - the send bitmap (spec 1): state, time and path of each packet sent and not done. Only the
+// legal moves between states happen; an illegal one, or a PSN outside [base, next), is our bug (check): callers ask
+// contains() about a PSN that a peer named. Variable length and segmented (window_shape.h): its memory follows the
+// packets in flight. The pending entries are also a bitmap, so that finding the next one looks at 64 PSNs at a time. So
+// are the entries reported as received beyond the base (SACK scoreboard): each acknowledgement repeats them, and a
+// known one costs a bit of a word. Entry times are kept in units of 64 ns, wrapping after 274 s: only differences
+// count.
 #pragma once
 
 #include <cstddef>
@@ -57,16 +58,16 @@ class SendWindow {
   [[nodiscard]] std::uint32_t pending() const { return pending_; }  // entries in kRetransmitPending
 
   void sent(std::uint8_t path, Instant now);  // next() goes out for the first time
-  // Likewise, where nothing is in the window.
+  // The same, where the window is empty.
   void sent_single(std::uint8_t path, Instant now) {
     BRDMA_CHECK(count_ == 0);
     entries_.begin_at(base_.value()) = {to_ticks(now), EntryState::kSentUnacked, path, 1};
     unacked_ = count_ = 1;
   }
-  // The next `count` PSNs at once: a READ request occupies those of its responses. Entries like any other.
+  // The next `count` PSNs at once: a READ request occupies those of its responses.
   void sent_run(std::uint32_t count, std::uint8_t path, Instant now);
-  // Moves to kRetransmitPending from kSentUnacked, kSuspectedLost or kRetransmittedUnacked; false (nothing done) where
-  // it is acked or pending already.
+  // Moves to kRetransmitPending from kSentUnacked, kSuspectedLost or kRetransmittedUnacked; false (nothing done) if it
+  // is acked or pending already.
   bool request_retransmission(Psn psn);
   void suspect(Psn psn);                                        // kSentUnacked -> kSuspectedLost
   void retransmitted(Psn psn, std::uint8_t path, Instant now);  // kRetransmitPending -> kRetransmittedUnacked
@@ -77,17 +78,16 @@ class SendWindow {
   // entries first.
   bool acknowledge(Psn psn);
   std::uint32_t acknowledge_before(Psn boundary);
-  // `count` PSNs from `first` on, none of them acked or pending yet.
+  // `count` PSNs from `first` on; none of them is acked or pending yet.
   void acknowledge_run(Psn first, std::uint32_t count);
-  // Drops acked entries from the base on, at most up to `limit` (what the peer has executed, not only received); count
-  // dropped.
+  // Drops acked entries from the base on, at most up to `limit` (executed by the peer, not only received); returns how
+  // many.
   std::uint32_t advance(Psn limit);
   std::uint32_t advance() { return advance(next()); }
-  // The entry at the base, which waits for its acknowledgement and was sent once, is acknowledged and done: what
-  // acknowledge() and advance() do, where what is behind it is not acked.
+  // Acknowledges and drops the entry at the base, which is unacknowledged and was sent once. As acknowledge() and
+  // advance(), where the next entry is not acked.
   void pass_first();
-  // All entries, each of which waits for its acknowledgement, are acknowledged and done: what acknowledge_run() and
-  // advance() do one by one.
+  // Acknowledges and drops all entries, each of which is unacknowledged. As acknowledge_run() and advance(), at once.
   void pass_all() {
     BRDMA_CHECK(unacked_ == count_ && pending_ == 0);
     if (reported_held_ > 0) [[unlikely]]
@@ -100,22 +100,22 @@ class SendWindow {
     entries_.release(slid.value(), stretch);
     pending_bits_.release(slid, stretch);
   }
-  // The peer threw away what it had said it received (no receive was posted): kAcked -> kSuspectedLost.
+  // The peer dropped a packet that it had reported as received (no receive was posted): kAcked -> kSuspectedLost.
   void unacknowledge(Psn psn);
 
-  // The peer has said that it has that packet (acknowledged, or a request that only waits for its answers): until the
-  // base has passed it, or forget_reported().
+  // The peer has reported this packet (acknowledged, or a request that only waits for its responses): until the base
+  // has passed it, or forget_reported().
   void note_reported(Psn psn);
   void forget_reported(Psn psn);
   // Of 64 packets from `psn` on, bit 0 being `psn`. Precondition: psn >= base().
   [[nodiscard]] std::uint64_t told(Psn psn) const;
-  // First packet in [psn, psn + count) that was not told of, as an offset; `count` where none. Looks at 64 at a time.
+  // Offset of the first packet in [psn, psn + count) that was not reported; `count` if none. Looks at 64 at a time.
   [[nodiscard]] std::uint32_t find_unreported(Psn psn, std::uint32_t count) const;
   void reset(Psn base);  // forget everything (QP to reset, error)
 
   [[nodiscard]] LengthChange take_length_change() { return entries_.take_length_change(); }
   [[nodiscard]] WindowUse use() const;  // of the entries; its bytes with those of the bits
-  // Those, and what is not the pool's.
+  // The same, with memory that is not the pool's.
   [[nodiscard]] std::size_t allocated_bytes() const {
     return use().bytes + (reported_bits_ ? sizeof *reported_bits_ : 0);
   }
@@ -126,7 +126,7 @@ class SendWindow {
   void unset_pending(Psn psn);
   void drop_front(std::uint32_t dropped);
   void drop_reported(std::uint32_t dropped);
-  // How far the base is ahead of where the window has been slid to (WindowShape::slide_step).
+  // How far the base is ahead of the point the window has slid to (WindowShape::slide_step).
   [[nodiscard]] std::uint32_t lag() const { return (base_.value() - anchor_.value()) & (shape_.slide_step - 1); }
 
   Psn base_;
@@ -139,7 +139,7 @@ class SendWindow {
   mutable Psn pending_low_;          // no entry before it is pending (meaningful while pending_ > 0)
   std::uint32_t reported_held_ = 0;  // see reported_bits_
   SegmentedBits pending_bits_;
-  // Of [base_, base_ + reported_held_); nothing is kept of what lies beyond. Made when first used.
+  // Of [base_, base_ + reported_held_); nothing is kept beyond. Made when first used.
   std::unique_ptr<SegmentedBits> reported_bits_;
   SegmentedArray<SendEntry, NewElements::kUndefined> entries_;  // by PSN: those that have been sent
 };

@@ -1,7 +1,7 @@
 // bitmap/window_shape.h - how long a window's bitmaps are and in which pieces they are kept (spec 1: large windows).
 //
 //   window     L: PSNs from the base on that are taken at all
-//   base       B: the length that a bitmap has while what lies in the window fits; a ring of its own
+//   base       B: the length of a bitmap while the PSNs in use fit; a ring of its own
 //   extension  dL: beyond that it is B + k dL long, k as small as the load allows, in segments of
 //   segment    S: this many PSNs; a segment is taken when a PSN first falls into it, and given back when the base has
 //              left it
@@ -23,12 +23,12 @@ struct WindowShape {
   std::uint32_t extension = 512;
   std::uint32_t segment = 512;
   std::uint32_t granularity = 1;  // G: PSNs a bit of the receive bitmap (arrival_bits.h)
-  // The window's edge, and what is kept behind it, moves by so many PSNs at a time, counted from where the window last
-  // was empty; the base itself moves by one. A power of two, at most half of the window.
+  // The window's edge, and the memory behind it, moves by so many PSNs at a time, counted from the point where the
+  // window was last empty; the base itself moves by one. A power of two, at most half of the window.
   std::uint32_t slide_step = 1;
 };
 
-// How a bitmap stands now, for whoever asks.
+// The present form of a bitmap.
 struct WindowUse {
   bool segmented = false;      // else: the base ring
   std::uint32_t length = 0;    // PSNs: B, or B + k dL
@@ -36,7 +36,7 @@ struct WindowUse {
   std::size_t bytes = 0;       // of the pool
 };
 
-// What became of a bitmap's length (use().length) since somebody last asked.
+// How a bitmap's length (use().length) changed since the last query.
 enum class LengthChange : std::uint8_t { kNone, kLonger, kShorter };
 
 }  // namespace brdma::bitmap

@@ -11,7 +11,7 @@ constexpr Duration kNone{};
 
 }  // namespace
 
-// If the last one has lasted until a drain could measure anew.
+// Called when the last period has lasted until a drain could measure again.
 void BaseRoundTrip::begin_period(Instant now) {
   if (now - period_start_ <= drain_period()) return;
   if (now_ != kNone) before_ = now_;
@@ -50,7 +50,8 @@ bool BaseRoundTrip::drain_is_due(Instant now) {
   return last >= 0 && last != number;
 }
 
-// On a path so long that drains are rare: it may have become longer, and the window would shrink until the next one.
+// On a path so long that drains are rare: the path may have become longer, and the window would shrink until the next
+// one.
 bool BaseRoundTrip::is_doubtful(const Round& round) {
   const bool beyond = round.limited && is_far_beyond(round.rtt, round.queueing);
   if (!beyond || rounds_beyond_ <= 0) undoubted_ = beyond ? round.window : 0;
@@ -67,8 +68,8 @@ void BaseRoundTrip::begin_drain(Duration rtt, Duration lately, Duration queueing
   doubted_lately_ = lately;
 }
 
-// What was sent in the drain was sent while the flight was half of what the path holds, or less. As long as before,
-// then what was sent is not what makes the path long.
+// Packets of the drain were sent while the flight was at most half of the path's content. If the RTT is as long as
+// before, this host's packets are not the cause.
 BaseRoundTrip::Verdict BaseRoundTrip::judge(Duration rtt, Duration lately, Duration queueing, Instant now) {
   const Duration before = std::exchange(doubted_, kNone);
   const bool grew = doubted_lately_ - before > before / kConfig.grown_part;

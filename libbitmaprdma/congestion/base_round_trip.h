@@ -1,25 +1,25 @@
-// congestion/base_round_trip.h - how long a path is without queues, for the delay window: the smallest round trip of
-// late, which drains measure (rounds in which a flow sends half of what the path holds).
+// congestion/base_round_trip.h - round trip of a path without queues, for the delay window: the recent minimum. Drains
+// measure it: rounds in which a flow sends half of the path's content.
 //
 // Kept for one to two base_rtt_periods (a path may become longer); on paths of more than 16 ms for one to two times
-// between drains: forgotten sooner, a queue that stands at its target would become the base, and the next target come
-// on top of it. Flows that start together measure each other's queue, so each drains every drain_period; the periods
-// begin when the clock is a multiple of them, so flows of one host drain at the same time.
+// between drains. Forgotten sooner, a queue that stands at its target would become the base, with the next target on
+// top of it. Flows that start together measure each other's queue, so each drains every drain_period. Periods begin
+// when the clock is a multiple of them, so flows of one host drain at the same time.
 //
-// A base that no longer holds, after a change of route, is given up by a drain: where the round trip was above base and
-// target before and is as long with half the flight (within a thirty-second; of flows of more hosts than that, one's
-// share cannot be told), it is no queue of this host's, and what was measured in the drain is the base. That goes by a
-// round's smallest, which while a queue grows is that of its begin: so the last acknowledgements of the round before
-// must not have met a grown_part more than that, nor those after the drain a collapsed_part less than they. A way may
-// become longer while a queue stands on it, which the drain empties, and what is left may be the way: where that is
-// still doubt_targets targets beyond, one drain more follows, which compares with it.
+// A change of route makes a base invalid; a drain detects that. If the round trip was above base and target before the
+// drain, and is as long with half the flight (within a thirty-second), the delay is no queue of this host. The drain's
+// measurement becomes the base. (Where flows of more than 32 hosts share a queue, one host's share cannot be
+// distinguished.) The test uses a round's minimum, which in a growing queue is that of its begin. So the last
+// acknowledgements of the round before must not exceed it by more than a grown_part, nor may those after the drain fall
+// below them by a collapsed_part. A path may become longer while a queue stands on it. The drain empties the queue, and
+// the rest may be the path: if it is still doubt_targets targets beyond, one more drain follows and compares with it.
 //
-// Where drains are rarer than base_rtt_periods, a round doubt_targets targets beyond the base brings one forward
-// (doubt_rounds of them in a row where the window leaves in bursts, which make queues by themselves), but not within
-// doubt_rest_min rounds of the last one; each that finds a queue doubles these, up to doubt_rest_max, and each round
-// without doubt takes one off: flows that keep a queue for long are not drained again and again.
+// Where drains are rarer than base_rtt_periods, a round doubt_targets targets beyond the base triggers one earlier.
+// Windows that leave in bursts make queues by themselves and need doubt_rounds such rounds in a row. At least
+// doubt_rest_min rounds pass between drains. Each drain that finds a queue doubles them, up to doubt_rest_max; each
+// round without doubt takes one off. So flows that keep a queue for long are not drained again and again.
 //
-// Pure: no clock, told `now`; called by congestion/delay_window.cc for each round.
+// Pure: no clock, `now` is an argument; called by congestion/delay_window.cc for each round.
 #pragma once
 
 #include <cstdint>
@@ -36,24 +36,23 @@ struct BaseRoundTripConfig {
   int doubt_rounds = 2, doubt_rest_min = 2, doubt_rest_max = 16;
 };
 
-// Of two measurements, 0 being none.
+// Minimum of two measurements; 0: none.
 [[nodiscard]] constexpr Duration smaller(Duration a, Duration b) {
   return a == Duration{} || (b != Duration{} && b < a) ? b : a;
 }
 
 class BaseRoundTrip {
  public:
-  // A round in which the window adapted: its smallest round trip on the way, the target of queueing, and the window
-  // before.
+  // A round in which the window adapted: its smallest RTT on the path, the target of queueing, and the window before.
   struct Round {
     Duration rtt, queueing;
     std::uint64_t window = 0;
-    bool limited = false;  // the window was in use in full
+    bool limited = false;  // the window was fully used
     bool spread = false;   // it leaves over a round trip
   };
   enum class Verdict : std::uint8_t {
     kKept,
-    kLonger,   // the path is; what was measured is the base now
+    kLonger,   // the path is longer; the new measurement is the base now
     kOnceMore  // it may be: drain again
   };
 
@@ -64,15 +63,15 @@ class BaseRoundTrip {
       begin_period(now);
     now_ = smaller(now_, rtt);
   }
-  void shift(Duration by);  // the packets to come take a path that is longer by so much
+  void shift(Duration by);  // packets from now on take a path that is longer by so much
 
-  // Once a round in which the window adapted. True: drain.
+  // Called once a round in which the window adapted. True: drain.
   [[nodiscard]] bool wants_drain(const Round& round, Instant now);
-  // A drain begins after this round; the first round that was sent in it has ended. `rtt`: the round's smallest;
-  // `lately`: what the last acknowledgements met, smoothed.
+  // A drain begins after this round; the first round sent in it has ended. `rtt`: the round's smallest; `lately`:
+  // smoothed, of the last acknowledgements.
   void begin_drain(Duration rtt, Duration lately, Duration queueing);
   [[nodiscard]] Verdict judge(Duration rtt, Duration lately, Duration queueing, Instant now);
-  // The window before the doubt that the last drain has confirmed; 0: there was none.
+  // The window before the doubt that the last drain confirmed; 0: none.
   [[nodiscard]] std::uint64_t undoubted() const { return undoubted_; }
 
  private:
@@ -89,7 +88,7 @@ class BaseRoundTrip {
   Duration doubted_{};              // round trip before the drain, where it was longer than base and target; 0: not
   Duration doubted_lately_{};       // at the end of that round
   bool once_more_ = false;          // the drain is the second one in a row
-  int rounds_beyond_ = 0;           // limited ones in a row; below 0: so many rounds of rest are left
+  int rounds_beyond_ = 0;           // limited ones in a row; below 0: rounds of rest left
   int rest_ = BaseRoundTripConfig{}.doubt_rest_min;
   std::uint64_t undoubted_ = 0;  // the window before the first of them
 };

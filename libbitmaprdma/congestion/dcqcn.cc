@@ -8,7 +8,7 @@ namespace brdma::congestion {
 namespace {
 
 constexpr unsigned kAlphaBits = 24;
-// After so many periods without a CNP the rate is at its maximum, whatever it was.
+// After so many periods without a CNP the rate is at its maximum, whatever its value was.
 constexpr int kCatchUpMax = 20'000;
 
 std::uint64_t times_fraction(std::uint64_t value, std::uint64_t fraction, unsigned bits) {
@@ -96,7 +96,7 @@ void Dcqcn::increase() {
   }
   target_ = std::min(Bandwidth::from_bps(target), config_.rate_max);
   rate_ = Bandwidth::from_bps((target_.bps() + rate_.bps()) / 2);
-  // Half of what is left each time: the last bit of it never comes.
+  // Half of the distance each time would never reach the last bit.
   if (target_.bps() - rate_.bps() <= 1) rate_ = target_;
 }
 

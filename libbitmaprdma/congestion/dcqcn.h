@@ -1,15 +1,15 @@
 // congestion/dcqcn.h - DCQCN: a sending rate from congestion notification packets (Zhu et al., SIGCOMM 2015), for
-// standard peers, and as the comparison for what spec 2 does.
+// standard peers, and as the comparison for the controls of spec 2.
 //
-//   CNP              target = rate; rate *= 1 - alpha / 2; alpha = (1 - g) alpha + g; both counters begin anew
+//   CNP              target = rate; rate *= 1 - alpha / 2; alpha = (1 - g) alpha + g; both counters restart
 //   alpha_period     without a CNP: alpha = (1 - g) alpha
 //   increase         each increase_period and each increase_bytes sent is one event of its own counter:
 //     fast recovery    while neither counter has reached 5: rate = (target + rate) / 2
 //     additive         one of them has: target += additive, then as above
 //     hyper            both have: target += hyper * (how far the smaller is beyond 5), then as above
 //
-// The other side, the receiver's, is CnpLimiter: at most one CNP a queue pair in 50 us. Defaults: the paper's. Integers
-// only. Pure, but for the time that it is told: periods that have passed are made up for at the next call.
+// The receiver's side is CnpLimiter: at most one CNP a queue pair in 50 us. Defaults: the paper's. Integers only. Pure;
+// `now` is an argument, and elapsed periods are applied at the next call.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class Dcqcn {
   Dcqcn(const DcqcnConfig& config, Bandwidth first_rate, Instant now);
   void on_cnp(Instant now);
   void on_sent(std::uint64_t bytes, Instant now);
-  void limit(Bandwidth rate, Instant now);  // the path carries no more: it goes on from there, as after a CNP
+  void limit(Bandwidth rate, Instant now);  // the path carries no more; continues from there, as after a CNP
   // The rate at `now`.
   [[nodiscard]] Bandwidth rate(Instant now);
   // When the rate changes next by itself; nothing: it is at its maximum.
@@ -51,13 +51,13 @@ class Dcqcn {
   DcqcnConfig config_;
   Bandwidth rate_, target_;
   std::uint32_t alpha_ = 1u << 24;  // 1.0 at first
-  bool reduced_ = false;            // since a CNP came; before, nothing is to be increased
+  bool reduced_ = false;            // a CNP has come; before the first, there is nothing to increase
   Instant alpha_from_, increase_from_;
   std::uint64_t bytes_ = 0;
   std::uint32_t timer_count_ = 0, byte_count_ = 0;
 };
 
-// NP algorithm: marked packets of one queue pair make at most one CNP in a period.
+// NP algorithm: marked packets of one queue pair cause at most one CNP in a period.
 class CnpLimiter {
  public:
   static constexpr Duration kPeriod = 50_us;

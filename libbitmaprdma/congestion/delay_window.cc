@@ -22,8 +22,8 @@ std::uint64_t scale(std::uint64_t value, std::uint64_t numerator, std::uint64_t 
 }
 std::uint64_t ns(Duration duration) { return static_cast<std::uint64_t>(duration.ns()); }
 
-// A window smaller than the path is answered once a round trip, all at once; longer than that nothing comes only when
-// somebody on the way has no core.
+// A window smaller than the path is acknowledged once a round trip, all at once. A longer silence means that a process
+// at either end has no core.
 bool is_stall(Duration silence, Duration rtt) { return silence * 4 > rtt * 5; }
 
 }  // namespace
@@ -108,7 +108,7 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
   round_limited_ = round_limited_ || limited;
   round_waited_ = round_rtt_ == kNone ? trip.waited : std::min(round_waited_, trip.waited);
   round_rtt_ = smaller(round_rtt_, on_the_way);
-  // A queue forms long before the round ends that will say so: growing meanwhile would make it overflow.
+  // A queue forms long before the end of the round that reports it: growth until then would make it overflow.
   const bool queue_forms = phase_ == Phase::kStart && on_the_way - base_rtt() >= start_queueing();
   round_withheld_ = queue_forms ? round_withheld_ + acked_bytes : 0;
   if (phase_ == Phase::kDraining) limit_ = std::max(drained_, limit_ - std::min(limit_, acked_bytes / 2));
@@ -116,7 +116,7 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
   if (now - rtt >= round_start_ && now > round_start_) end_round(now, rtt);
 }
 
-// How long nothing came although the window was full: then somebody on the way had no core.
+// Time without an acknowledgement although the window was full: a process at either end had no core.
 void DelayWindow::Measured::note_silence(bool limited, Instant now) {
   const Duration silence = limited && round_begun_ ? now - acknowledged_ : kNone;
   acknowledged_ = now;
@@ -144,16 +144,15 @@ Duration DelayWindow::Measured::target() const {
   return std::max(kConfig.target_queueing, base_rtt() / kConfig.base_per_target);
 }
 
-// From so much on the start grows no further by an acknowledgement. Bursts alone make a queue on a path that is much
-// longer than the target: of the window that is not spread, up to a quarter of what the path holds.
+// From this queueing on, an acknowledgement does not grow the window at the start. On a path much longer than the
+// target, bursts alone make a queue: for a window that is not spread, up to a quarter of the path.
 Duration DelayWindow::Measured::start_queueing() const {
   const Duration base = base_rtt();
   if (spread_ || !is_long_path()) return target() / 2;
   return std::max(kConfig.target_queueing / 2, base / kConfig.base_per_burst);
 }
 
-// A queue that covers the silences of late, but not more than the switches can be expected to have room for, or are
-// known to have.
+// A queue that covers the recent silences, but not more than switches can be expected, or are known, to have room for.
 Duration DelayWindow::Measured::queueing() const {
   const Duration wanted =
       std::max(target(), std::min({silence_, time_for(kConfig.silence_bytes_max), kConfig.silence_max}));
@@ -176,7 +175,7 @@ Duration DelayWindow::Measured::time_for(std::uint64_t bytes) const {
 
 std::uint64_t DelayWindow::Measured::best_rate() const { return *std::max_element(rates_.begin(), rates_.end()); }
 
-// From half a round trip of silence on, what the path would have delivered since.
+// From half a round trip of silence on: the bytes the path would have delivered since.
 std::uint64_t DelayWindow::Measured::bridge_bytes(Instant now) const {
   const Duration silence = now - acknowledged_ - rtt_ / 2;
   if (silence <= kNone) return 0;
@@ -216,9 +215,9 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
       break;
     case Phase::kStart:
     case Phase::kSteady: {
-      // Who has no more to send, and yet a queue stands: the window is longer than the path, and what the application
-      // gives next, perhaps all at once, would not fit. On a short path it is the peer's work that takes as long; of
-      // who sends little, and is at the start, it may be somebody else's queue.
+      // A sender without more data, and yet a standing queue: the window is longer than the path, and the application's
+      // next data, perhaps one burst, would not fit. On a short path the peer's work may take as long. A sender of
+      // little data at the start may see another flow's queue.
       const bool sends = phase_ == Phase::kSteady || round_bytes_ >= kConfig.initial_bytes;
       const bool queued = sends && is_long_path() && round_rtt_ - base_rtt() > queueing();
       if (!round_limited_ && !queued) break;
@@ -228,7 +227,7 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
       if (phase_ != Phase::kSteady) break;
       if (!base_.wants_drain({round_rtt_, queueing(), before, round_limited_, arrives()}, now)) break;
       adapted_ = window_;
-      // Less of what is spread leaves in the drain anyway; whether it was too much is known then.
+      // A spread window sends less in the drain anyway, which shows whether the window was too large.
       if (arrives() && before > window_) {
         window_ = before;
         limit_ = allowed;
@@ -240,11 +239,11 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
   begin_round(now, rtt);
 }
 
-// Of what is spread most has arrived in the round that ends. Else a queue that is full drops the rest, with half of it
-// under way as well: only what was delivered says how much is half.
+// Most of a spread window has arrived in the round that ends. Otherwise a full queue drops the rest, even with half of
+// it in flight: only the delivered bytes define half.
 bool DelayWindow::Measured::arrives() const { return spread_ && round_bytes_ >= round_flight_ - round_flight_ / 4; }
 
-// Down to half of what the path holds: what is spread sends half of what it did for a round, what is not waits.
+// Down to half of the path's content. A spread window sends half of its last round for a round; any other waits.
 void DelayWindow::Measured::drain() {
   phase_ = Phase::kDraining;
   base_.begin_drain(round_rtt_, lately_, queueing());
@@ -255,14 +254,14 @@ void DelayWindow::Measured::drain() {
   if (!gently_) limit_ = drained_;
 }
 
-// Of a round that follows a drain.
+// For a round that follows a drain.
 void DelayWindow::Measured::end_drain(Instant now) {
   const bool refilled = is_refilled();
   if (refills_++ == 0 && judge_drain(now)) return;
   if (refilled) phase_ = Phase::kSteady;
 }
 
-// True: it is not over yet, whatever has come back.
+// True: the drain goes on, whatever has been acknowledged.
 bool DelayWindow::Measured::judge_drain(Instant now) {
   switch (base_.judge(round_rtt_, lately_, queueing(), now)) {
     case BaseRoundTrip::Verdict::kKept:
@@ -271,7 +270,7 @@ bool DelayWindow::Measured::judge_drain(Instant now) {
       return false;
     case BaseRoundTrip::Verdict::kLonger: {
       forget_queue();
-      // What is spread leaves no faster than was delivered.
+      // A spread window leaves no faster than the delivered rate.
       const std::uint64_t holds = spread_ ? content(best_rate(), base_rtt() + queueing()) : base_.undoubted();
       window_ = std::clamp(holds, window_, kConfig.max_bytes);
       gently_ = spread_;
@@ -284,15 +283,15 @@ bool DelayWindow::Measured::judge_drain(Instant now) {
   return true;
 }
 
-// What is spread is under way a round after it may be, and heard of another one later: before, a round would be taken
-// for a path that carries less.
+// A spread window is in flight a round after it is allowed, and acknowledged one round later. An earlier round would be
+// taken for a path that carries less.
 bool DelayWindow::Measured::is_refilled() const {
   if (gently_ && refills_ >= kConfig.refills_max) return true;
   return round_flight_ >= window_ && (!gently_ || round_bytes_ >= window_ - window_ / 8);
 }
 
-// Of the round that ends. Acknowledgements that come all at once, after somebody had no core, tell of the time in which
-// their packets were sent; and a round in which that happened can only show that the path is faster than was known.
+// For the round that ends. Acknowledgements that come at once, after a host had no core, cover the time in which their
+// packets were sent. A round with such a burst can only raise the known rate.
 void DelayWindow::Measured::measure_rate(Instant now, Duration rtt) {
   const bool stalled = is_stall(round_silence_, round_rtt_ + round_waited_);
   const Duration received = now - round_start_, sent = now - rtt - round_sent_;
@@ -304,14 +303,14 @@ void DelayWindow::Measured::measure_rate(Instant now, Duration rtt) {
 
 void DelayWindow::Measured::adapt() {
   if (round_bytes_ == 0) return;
-  if (phase_ == Phase::kStart) window_ = limit_;  // what a queue kept from growing was never tried
+  if (phase_ == Phase::kStart) window_ = limit_;  // growth that a queue prevented was never tried
   const Duration wished = phase_ == Phase::kStart ? target() : queueing();
   const std::uint64_t wanted = content(rate_, base_rtt() + wished);
   std::uint64_t next = std::clamp(wanted, window_ - window_ / 4, window_ * 2);
 
   if (round_bytes_ + std::max(round_flight_ / 8, kConfig.chance_bytes) < round_flight_) silence_ = silence_ / 2;
   const bool delivered = round_bytes_ >= round_flight_ - round_flight_ / 4;  // else the queue drops, or the path is bad
-  // Its shortest round trip is from before the queue that it ends with.
+  // Its shortest round trip precedes the queue at its end.
   const bool found = phase_ == Phase::kStart && spread_ && round_withheld_ >= round_flight_ / 4;
   const bool no_queue = !found && round_rtt_ - base_rtt() < wished / 2;
   // Timeouts before the path was known, or a few random losses of a window of a few packets: they do not end the start.
@@ -331,9 +330,8 @@ void DelayWindow::Measured::adapt() {
   limit_ = std::min(limit_, window_);
 }
 
-// A quarter more. What is spread leaves a little faster than was delivered of late, and its window need be no longer
-// than that: where its rate bounds it, one that grows on would bound nothing when a queue is heard of, and is only made
-// smaller by quarters.
+// A quarter more. A spread window leaves a little faster than the recent delivered rate, and need be no longer than
+// that. Where its rate bounds it, a longer one would bound nothing once a queue is seen: it only shrinks by quarters.
 std::uint64_t DelayWindow::Measured::grown() const {
   const std::uint64_t most = window_ + window_ / 4;
   if (!spread_) return most;
@@ -372,12 +370,12 @@ void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_by
     queue_loss_.still_too_large();
     full = true;
   }
-  // As after a report.
+  // As after a switch's report.
   if (full || queue_ > queueing()) floor_ = packet_bytes;
   if (!full) return;
   begin_cut(window, now);
   full_.lost += bytes;
-  // Of a small window two are lost though a larger one was too much.
+  // A small window may lose two packets by chance, without being too large.
   const std::uint64_t much = full_.lost - std::min(full_.lost, std::uint64_t{packet_bytes} * 2);
   const std::uint64_t less = std::clamp(much, full_.held / kConfig.full_part, full_.held / 2);
   const std::uint64_t carried = scale(best_rate(), ns(base_rtt()), kNsPerSecond);
@@ -386,10 +384,10 @@ void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_by
   apply_cut();
 }
 
-// What was sent before the window was cut belongs to that cut.
+// Loss of packets sent before the window was cut belongs to that cut.
 void DelayWindow::Measured::begin_cut(WindowAtSend window, Instant now) {
   if (window != WindowAtSend::kBeforeCut) {
-    const bool once_more = window == WindowAtSend::kReduced;  // of several the first is what is gone back to
+    const bool once_more = window == WindowAtSend::kReduced;  // an undo returns to the first of several cuts
     full_ = {.held = window_,
              .most = window_,
              .first = once_more ? full_.first : window_,
@@ -408,15 +406,15 @@ void DelayWindow::Measured::apply_cut() {
   phase_ = std::max(phase_, Phase::kSteady);
 }
 
-// Of what is acknowledged or judged lost now.
+// For packets that are acknowledged or judged lost now.
 WindowAtSend DelayWindow::Measured::window_at_send(Instant now) const {
   if (full_.held == 0 || full_.steps != 0) return WindowAtSend::kCurrent;
   return now - full_.since > rtt_ + rtt_ / 4 ? WindowAtSend::kReduced : WindowAtSend::kBeforeCut;
 }
 
-// Random loss takes as much of a reduced window: though it meets half the queue, or though it is all that bounds what
-// is delivered, which is less then. Where a queue stands that is shorter than wanted, others may only have taken the
-// place of what was given up: there only a quarter less counts.
+// Random loss takes as large a part of a reduced window: although it meets half the queue, or although it alone bounds
+// the delivered bytes, which then decrease. Where a standing queue is shorter than wanted, other flows may have taken
+// the freed share: there, only a delivery of a quarter less is evidence.
 bool DelayWindow::Measured::was_random_loss() const {
   if (queue_ * 2 < full_.queue) return true;
   const auto delivers_less = [this](std::uint64_t window, std::uint64_t rate, std::uint64_t part, std::uint64_t whole) {
@@ -427,13 +425,13 @@ bool DelayWindow::Measured::was_random_loss() const {
   return window_ <= full_.first - full_.first / 4 && delivers_less(full_.first, full_.first_rate, 3, 4);
 }
 
-// It is another way: of the queues there nothing is known.
+// The path has changed: nothing is known of its queues.
 void DelayWindow::Measured::forget_queue() {
   full_ = {};
   queue_loss_ = {};
 }
 
-// The loss was random. The window before may have been one of the start, that grew past what it would be now.
+// The loss was random. The earlier window may be one of the start that grew beyond the window the rule now gives.
 void DelayWindow::Measured::undo_cut() {
   queue_loss_.was_random();
   window_ = std::max(window_, std::min(full_.first, content(best_rate(), base_rtt() + queueing())));
@@ -441,8 +439,8 @@ void DelayWindow::Measured::undo_cut() {
   full_ = {};
 }
 
-// Below a queue that was full: as large for a while, then by steps that double. They are the same for all flows,
-// whatever their windows, and what is lost is a part of the window: that makes them equal.
+// Below a queue that was full: constant for a while, then by steps that double. Steps are the same for all flows, and
+// losses are a part of each window: that makes flows equal.
 std::uint64_t DelayWindow::Measured::below_full_queue(std::uint64_t next) {
   if (full_.held == 0) return next;
   const bool waits =

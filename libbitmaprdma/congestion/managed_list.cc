@@ -13,8 +13,8 @@ Bandwidth rate_floor(const WanConfig& config) {
   return Bandwidth::from_bps(std::uint64_t{config.managed_rate_min_mbps} * 1'000'000);
 }
 
-// A queue that stands becomes the path's own round trip to those who measure it: what was known before counts, for a
-// while, as routes change.
+// A standing queue becomes part of the measured round trip: the value known before counts for a while, as routes
+// change.
 void note_shortest(ManagedDestination& it, Duration shortest, Instant now) {
   const bool outdated = now - it.shortest_at >= ManagedList::kShortestKept;
   if (shortest == Duration{} || (it.shortest != Duration{} && shortest > it.shortest && !outdated)) return;
@@ -38,7 +38,7 @@ ManagedDestination* ManagedList::lower(const IpAddress& peer, Bandwidth delivere
     return destination;
   }
   ManagedDestination& it = *destination;
-  // Beyond what arrives a rate bounds nothing: its half may still be a multiple of what the link carries.
+  // A rate above the delivered one bounds nothing: its half may still be a multiple of the link's rate.
   const Bandwidth from = delivered.bps() == 0 ? it.pacer.rate() : std::min(it.pacer.rate(), delivered);
   it.lowered = std::max(percent_of(from, config.managed_rate_percent), rate_floor(config));
   it.pacer.set_rate(it.lowered, now);

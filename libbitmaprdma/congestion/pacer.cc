@@ -8,7 +8,7 @@ namespace brdma::congestion {
 namespace {
 
 constexpr std::int64_t kPerByte = 8'000'000'000;
-constexpr std::uint64_t kBurstMax = 1u << 26;  // its credit fits into 63 bits, and so does a debt as large
+constexpr std::uint64_t kBurstMax = 1u << 26;  // credit fits into 63 bits, and so does a debt as large
 
 std::int64_t credit_of(Bandwidth rate, Duration time) {
   const auto credit = static_cast<__int128>(rate.bps()) * time.ns();

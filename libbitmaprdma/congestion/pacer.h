@@ -2,11 +2,11 @@
 //
 //   credit    grows at the rate, up to `burst_bytes`; kept in bits * 1e-9, so that a rate in bit/s times a time in ns
 //             is exact: no fraction is ever lost, however small the packets and however odd the times (no drift)
-//   ready_at  once the credit is used up: when it will be `interval` worth of the rate (at most half the burst: what a
-//             timer is late by needs room). One timer for what the rate gives in that time, not one a packet
-//   spend     what has left. The last packet may be longer than the credit: the debt is paid before the next
+//   ready_at  once the credit is used up: when it will be `interval` worth of the rate (at most half the burst: a late
+//             timer needs room). One timer for the credit of that time, not one a packet
+//   spend     bytes that left. The last packet may be longer than the credit: the debt is paid before the next
 //
-// A timer that comes late loses nothing, up to the burst. Pure: told `now`, which does not go back.
+// A timer that comes late loses nothing, up to the burst. Pure: `now` is an argument and does not go back.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ class Pacer {
   // Begins with a full burst.
   Pacer(const PacerConfig& config, Bandwidth rate);
   [[nodiscard]] Bandwidth rate() const { return rate_; }
-  void set_rate(Bandwidth rate, Instant now);  // until now it was the old one
-  void set_burst(std::uint64_t bytes);         // 1 to 2^26; what is there already stays
-  // How many bytes may leave now; 0: ask again at ready_at(), or sooner. One packet may be longer.
+  void set_rate(Bandwidth rate, Instant now);  // the old rate applies until now
+  void set_burst(std::uint64_t bytes);         // 1 to 2^26; the present credit stays
+  // How many bytes may leave now; 0: retry at ready_at(), or sooner. One packet may be longer.
   [[nodiscard]] std::uint64_t allowance(Instant now);
   void spend(std::uint64_t bytes);
-  // As of what was spent last; a time that has passed: now.
+  // As of the last spend(); a time that has passed: now.
   [[nodiscard]] Instant ready_at() const;
 
  private:

@@ -21,7 +21,7 @@ Bandwidth rate_max(const CongestionConfig& config) {
   return mbps(std::max(or_ports(config.rate_max_mbps, config), config.rate_min_mbps));
 }
 
-// The path's round trip takes the place of `min_rtt` later, where that is not set.
+// The path's round trip replaces `min_rtt` later, where that is not set.
 TimelyConfig timely_config(const CongestionConfig& config, Duration base_rtt) {
   TimelyConfig own;
   own.alpha = fraction(config.timely_alpha_permille);

@@ -32,10 +32,10 @@ struct TimelyConfig {
   std::uint32_t hyperactive_factor = 5;
   Bandwidth rate_min = Bandwidth::from_bps(1'000'000);
   Bandwidth rate_max = Bandwidth::from_bps(400'000'000'000);
-  // Thresholds lie as far above the path's own RTT as the paper's above its 20 us, the step is the same part of the
+  // Thresholds lie as far above the path's own RTT as the paper's above its 20 us; the step is the same part of the
   // rate that the path can carry.
   [[nodiscard]] TimelyConfig for_path(Duration base_rtt, Bandwidth capacity) const;
-  // The first of the two alone.
+  // Scales the thresholds only.
   [[nodiscard]] TimelyConfig with_base(Duration base_rtt) const;
 };
 
@@ -44,9 +44,9 @@ class Timely {
   Timely(const TimelyConfig& config, Bandwidth first_rate);
   void configure(const TimelyConfig& config) { config_ = config; }  // the rate stays
   void on_rtt(Duration rtt);
-  void limit(Bandwidth rate, Instant now);  // the path carries no more: it goes on from there
+  void limit(Bandwidth rate, Instant now);  // the path carries no more; continues from there
   [[nodiscard]] Bandwidth rate() const { return rate_; }
-  // In units of 2^-16; what on_rtt found last.
+  // In units of 2^-16; as of the last on_rtt.
   [[nodiscard]] std::int64_t gradient() const { return gradient_; }
 
  private:

@@ -1,10 +1,11 @@
-// device/device_use.h - what all programs of a device have together of what is limited (recovery.qps_max,
+// device/device_use.h - the limits shared by all programs of a device (recovery.qps_max,
 // recovery.device_state_bytes_max). brdmad shares a table with all programs of a user that lease from it, a row for
-// each lease; a program writes its own row and adds up the others of its device. brdmad writes which device a row is
-// of, and clears the row when the lease ends, however the program died.
+// each lease. A program writes its own row and adds up the others of its device. brdmad writes the row's device, and
+// clears the row when the lease ends, however the program died.
 //
-// Who wants more writes it down first and adds up then: two who do so at once never pass a limit together, though both
-// may be refused. Rows are other processes' and may say anything; a sum stays at the largest number.
+// A program that wants more writes it down first and adds up then: two that do so at once never pass a limit together,
+// though both may be refused. Rows belong to other processes and may hold any value; a sum saturates at the largest
+// number.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +16,16 @@
 namespace brdma {
 
 struct UseRow {
-  std::uint64_t device = 0;  // 0: nobody's; else a number that programs of one device share
+  std::uint64_t device = 0;  // 0: free; else a number that programs of one device share
   std::uint64_t queue_pairs = 0;
   std::uint64_t state_bytes = 0;
   std::uint64_t reserved = 0;
 };
 struct UseTable {
-  std::uint64_t rows_end = 0;  // behind the last row that was ever somebody's; written by brdmad
+  std::uint64_t rows_end = 0;  // behind the last row ever used; written by brdmad
   std::array<UseRow, 8192> rows{};
 
-  // That number, at most how many there are.
+  // Rows in use, at most the table's size.
   [[nodiscard]] std::size_t rows_used() const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(__atomic_load_n(&rows_end, __ATOMIC_RELAXED), rows.size()));
   }

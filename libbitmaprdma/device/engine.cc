@@ -1,5 +1,5 @@
-// The engine's making, and what every call does at its end: who was touched is ready to send, has another deadline, and
-// may have something to tell.
+// Construction of the engine, and the end of every call: touched queue pairs become ready to send, get another
+// deadline, and may have notifications.
 #include "device/engine.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ void Engine::Impl::collect_notices() {
     }
 }
 
-// Deadlines are asked once a round, not once a packet, and so are packets in flight. Who rests has neither.
+// Deadlines and packets in flight are read once a round, not once a packet. An idle queue pair has neither.
 void Engine::Impl::refresh_timers() {
   settle();
   for (QueuePair* qp : stale_timers) {
@@ -113,7 +113,7 @@ void Engine::handle_timeout(Instant now) {
   me.refresh_timers();
   while (QueuePair* const qp = me.timers.take_due(now)) {
     qp->handle_timeout(now);
-    me.touched(qp);  // its next deadline is asked later: one turn a call, even if that lies in the past
+    me.touched(qp);  // its next deadline is read later: one turn a call, even if that lies in the past
   }
   me.settle();
   if (!me.managed.empty()) [[unlikely]]

@@ -27,33 +27,33 @@ struct Engine::Impl {
   EngineConfig config;
   memory::MemoryTable memory;
   qp::Environment environment;
-  std::vector<std::unique_ptr<SharedReceiveQueue>> shared_receive_queues;  // each knows its place
-  device::QpTable queue_pairs;                                             // give back receives when they go
+  std::vector<std::unique_ptr<SharedReceiveQueue>> shared_receive_queues;  // each knows its index
+  device::QpTable queue_pairs;  // before the SRQs in destruction: it gives receives back
   std::vector<std::unique_ptr<CompletionQueue>> completion_queues;
   device::Timers timers;
   registry::CommandQueues<QueuePair> ready;  // queue pairs that may have something to send
-  std::vector<QueuePair*> touched_pairs;     // something happened to them since settle()
-  std::vector<QueuePair*> stale_timers;      // touched since their deadline was asked last
+  std::vector<QueuePair*> touched_pairs;     // touched since settle()
+  std::vector<QueuePair*> stale_timers;      // touched since their deadline was last read
   Ring<Notification> notifications;
   wire::IdentificationSolver identifications;
-  wire::AddressedIcrcFlow datagram_flow;  // of what came last for a queue pair with many peers
+  wire::AddressedIcrcFlow datagram_flow;  // of the last packet for a queue pair with many peers
   struct Member {
     IpAddress group;
     QueuePair* qp = nullptr;
   };
   std::vector<Member> members;  // of multicast groups, in the order of attaching
   std::map<IpAddress, std::uint32_t> group_sizes;
-  QueuePair* given_out = nullptr;    // UC, UD: it made the last batch, which may not have been sent yet
-  QueuePair* last_posted = nullptr;  // of many
-  std::uint32_t user_bytes = 0;      // QpCreate::user_bytes, alike for all
+  QueuePair* given_out = nullptr;    // UC, UD: maker of the last batch, which may not have been sent yet
+  QueuePair* last_posted = nullptr;  // where there are many
+  std::uint32_t user_bytes = 0;      // QpCreate::user_bytes, the same for all
   congestion::ManagedList managed;
-  Instant now;                               // of the newest call
+  Instant now;                               // of the latest call
   Instant batch_made;                        // the last one
-  DeviceUse device_use;                      // with the device's other programs: limits are theirs together
+  DeviceUse device_use;                      // shared with the device's other programs, and its limits
   std::list<RecoveryConfig> own_recoveries;  // of queue pairs whose settings differ from config.recovery
 
-  // Something happened to `qp`: it may have output, another deadline, events. What follows from it is seen to by
-  // settle(), once for all packets of a burst or requests of a list: before anybody asks, and before anything goes.
+  // An event of `qp`: it may have output, another deadline, notifications. settle() handles the consequences, once for
+  // all packets of a burst or requests of a list, before anything is read or sent.
   void touched(QueuePair* qp) {
     if (qp->is_touched) return;
     qp->is_touched = true;
@@ -93,7 +93,7 @@ struct Engine::Impl {
   void note_peer_alive(QueuePair* qp);
   void handle_multicast(const Datagram& datagram, const wire::Packet& packet);  // multicast.cc
   void collect_notices();
-  // `own_flow`: of a queue pair with one peer, whose addresses the packet has; else null.
+  // `own_flow`: of a queue pair with one peer, the packet's source; else null.
   [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow* own_flow);
   const wire::IcrcFlow& flow_of(const Datagram& datagram, wire::IcrcFlow* own_flow);
   void drop(const Datagram& datagram, DropReason reason);

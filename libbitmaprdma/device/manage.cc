@@ -1,7 +1,7 @@
-// What a manager asks and sets while the engine runs: recovery settings, how things stand.
+// Management while the engine runs: recovery settings and state reports.
 //
-// Queue pairs share settings by pointer: those of the device (config.recovery), or one of own_recoveries. So an idle
-// queue pair pays for a pointer, and a change costs a walk over the queue pairs, not a word of the data path.
+// Queue pairs share settings by pointer: those of the device (config.recovery), or one of own_recoveries. An idle queue
+// pair pays for a pointer. A change costs a walk over the queue pairs, and nothing on the data path.
 #include <algorithm>
 #include <cerrno>
 
@@ -10,7 +10,7 @@
 namespace brdma {
 namespace {
 
-// The settings equal to `wanted`: the device's, or one that other queue pairs have, or a new one.
+// Settings equal to `wanted`: the device's, those of other queue pairs, or a new copy.
 const RecoveryConfig* shared(Engine::Impl& me, const RecoveryConfig& wanted) {
   if (me.config.recovery == wanted) return &me.config.recovery;
   const auto found = std::find(me.own_recoveries.begin(), me.own_recoveries.end(), wanted);
@@ -82,8 +82,8 @@ void report_unreliable(const qp::Unreliable& qp, QueuePairReport& report) {
 
 }  // namespace
 
-// The limits that an operator set, for all programs of the device together. A refusal is an event, because an errno
-// cannot say which limit it was.
+// The operator's limits, for all programs of the device together. A refusal is an event, because an errno cannot name
+// the limit.
 bool Engine::Impl::admits_queue_pair() {
   device_use.set_queue_pairs(queue_pairs.size() + 1);
   const DeviceUse::Sum others = device_use.of_others();

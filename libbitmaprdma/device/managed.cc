@@ -1,6 +1,5 @@
-// Destinations that are given less because links towards them are congested (spec 3: flow control;
-// congestion/managed_list.h). They are put there by what links say (qp/loss/link_state.cc), by the controller, and by
-// hand.
+// Destinations whose rate is reduced because links towards them are congested (spec 3: flow control;
+// congestion/managed_list.h). Link reports (qp/loss/link_state.cc), the controller and operators put them there.
 #include <algorithm>
 #include <cerrno>
 
@@ -88,7 +87,7 @@ void Engine::Impl::release(const IpAddress& peer) {
   managed.remove(peer);
 }
 
-// What queue pairs have found out.
+// Congested peers that queue pairs have found.
 void Engine::Impl::take_congested_peers() {
   while (!environment.congested_peers.empty()) {
     const IpAddress peer = environment.congested_peers.front();
@@ -97,7 +96,7 @@ void Engine::Impl::take_congested_peers() {
   }
 }
 
-// The longest wait of those that have something under way counts.
+// The longest acknowledgement delay of queue pairs with data in flight counts.
 void Engine::Impl::visit_managed() {
   const auto next = managed.next_visit();
   if (!next || now < *next) return;

@@ -1,5 +1,5 @@
-// Multicast: which queue pairs are attached to which group, and a copy for each of what comes. The socket's membership
-// in the group is the driver's business.
+// Multicast: the groups of each queue pair, and a copy of each packet for every member. The driver handles the socket's
+// membership in the group.
 #include "base/multicast.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Protection domains, regions, completion queues, queue pairs: made, used, destroyed when nobody uses them.
+// Protection domains, regions, completion queues, queue pairs: created, used, destroyed when unused.
 #include <algorithm>
 #include <cerrno>
 
@@ -10,7 +10,7 @@ namespace brdma {
 namespace {
 
 constexpr std::uint32_t kCqEntriesMax = 1u << 22;
-// The state of so many, 3 KB each, is most likely in a core's cache, and fetching it ahead would gain nothing.
+// The state of so many, 3 KB each, most likely fits a core's cache; prefetching would gain nothing.
 constexpr std::size_t kQueuePairsCached = 256;
 
 bool within_limits(const QpCapabilities& asked) {
@@ -19,7 +19,7 @@ bool within_limits(const QpCapabilities& asked) {
          asked.inline_bytes_max <= qp::kInlineBytesMax;
 }
 
-// An application that asks for none of something may still post empty messages.
+// An application that requests no capability may still post empty messages.
 QpCapabilities granted(QpCapabilities asked) {
   asked.send_wr_max = std::max(asked.send_wr_max, 1u);
   asked.receive_wr_max = std::max(asked.receive_wr_max, 1u);
@@ -171,9 +171,9 @@ QpAttributes Engine::query_qp(const QueuePair* qp) const { return qp->identity()
 bool Engine::sq_draining(const QueuePair* qp) const { return qp->draining(); }
 QpCapabilities Engine::qp_capabilities(const QueuePair* qp) const { return qp->identity().capabilities; }
 
-// Of many queue pairs each is cold when its turn comes. Most often they have their turns in an order that repeats, so
-// what was posted to after `qp` the last time comes next: its state comes into the cache while others' posts go on, a
-// step a post, since each finds by what the one before has fetched where to look.
+// With many queue pairs each is cold when its turn comes. Their turns mostly repeat in the same order: the queue pair
+// posted to after `qp` the last time comes next. Its state is prefetched while others' posts go on, one step a post,
+// since each step finds its address in the data fetched by the one before.
 void Engine::Impl::fetch_next(QueuePair* qp) {
   const std::uint32_t qpn = qp->identity().qpn;
   const bool as_expected = last_posted != nullptr && last_posted->posted_next() == qpn;

@@ -30,7 +30,7 @@ std::optional<std::uint32_t> QpTable::allocate() {
   if (count_ >= queue_pairs_max()) return std::nullopt;
   if (count_ >= places_.size() / 2) grow();
   const std::uint32_t index_mask = (1u << index_bits_) - 1;
-  while (true) {  // at most every second place is taken
+  while (true) {  // at most half of the places are taken
     const std::uint32_t number = next_number_++;
     if (next_number_ >> index_bits_ == slots_.size()) next_number_ = 0;
     const std::uint32_t index = shuffled(number & index_mask);
@@ -39,7 +39,7 @@ std::optional<std::uint32_t> QpTable::allocate() {
   }
 }
 
-// One to one in the numbers of index_bits_ bits: each step can be undone.
+// One to one in the numbers of index_bits_ bits: each step is invertible.
 std::uint32_t QpTable::shuffled(std::uint32_t number) const {
   const std::uint32_t mask = (1u << index_bits_) - 1;
   for (const Round& round : rounds_) {

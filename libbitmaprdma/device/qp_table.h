@@ -1,8 +1,8 @@
 // device/qp_table.h - from QPN to queue pair in one array access.
 //   QPN, 24 bits:  index << slot_bits | slot      slot: which socket the peer's packets reach (EngineConfig)
 // A table begins with one slot and may get more. Numbers are used in a random order, slot by slot: some of them do not
-// reveal the next, and a packet for a queue pair that is gone finds none for a long time, for all others come first.
-// The array's size is a power of two above the number of queue pairs; a number whose place is taken is passed over.
+// reveal the next. A packet for a destroyed queue pair finds none for a long time, because all other numbers come
+// first. The array's size is a power of two above the number of queue pairs; a number whose place is taken is skipped.
 // Index 0 is never given.
 // Limits: queue_pairs_max(), half of all numbers.
 #pragma once
@@ -25,10 +25,10 @@ class QpTable {
  public:
   QpTable(std::uint32_t slot, std::uint32_t slot_bits, SecretRandom random);
 
-  // Numbers of this slot are given too. Not one that it has.
+  // Adds the numbers of this slot. Not a slot that it has.
   void add_slot(std::uint32_t slot);
   [[nodiscard]] const std::vector<std::uint32_t>& slots() const { return slots_; }
-  // A number that is free now; none where the table is full. The caller puts a queue pair of that number in with add().
+  // A free number; none where the table is full. The caller inserts its queue pair with add().
   [[nodiscard]] std::optional<std::uint32_t> allocate();
   QueuePair* add(std::unique_ptr<QueuePair> qp);
   void remove(QueuePair* qp);  // and destroys it
@@ -36,7 +36,7 @@ class QpTable {
     QueuePair* qp = places_[number_of(qpn) & mask_].get();
     return qp != nullptr && qp->identity().qpn == qpn ? qp : nullptr;
   }
-  // Whatever is in that number's place: without a look at it, which would cost a cache miss. Null: nothing.
+  // The queue pair in that number's place, unchecked: checking would cost a cache miss. Null: none.
   [[nodiscard]] QueuePair* guess(std::uint32_t qpn) const { return places_[number_of(qpn) & mask_].get(); }
   template <class Function>
   void for_each(Function&& function) const {
@@ -50,7 +50,7 @@ class QpTable {
  private:
   void grow();
   [[nodiscard]] std::uint32_t shuffled(std::uint32_t number) const;
-  // Slots are numbered in the order in which they came: that number, before the index. One of another slot: any.
+  // Slots are numbered in the order of their addition: that number, before the index. Of an unknown slot: any.
   [[nodiscard]] std::uint32_t number_of(std::uint32_t qpn) const {
     const std::uint32_t index = qpn >> slot_bits_;
     if (order_.empty()) [[likely]]

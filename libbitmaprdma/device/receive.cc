@@ -1,5 +1,5 @@
-// A datagram's way in: bytes to a packet, the queue pair it is for, its peer, its ICRC; then the queue pair takes over.
-// accepted plus all drops equals received: each packet is counted once, by the first that judges it.
+// A datagram's way in: bytes to a packet, its queue pair, its peer, its ICRC; then the queue pair takes over. Accepted
+// plus all drops equals received: each packet is counted once, by the first stage that judges it.
 #include "device/engine_impl.h"
 #include "wire/control.h"
 #include "wire/edn.h"
@@ -7,7 +7,7 @@
 
 namespace brdma {
 
-// Null: there is none, or it has another peer.
+// Null: no such queue pair, or it has another peer.
 inline QueuePair* Engine::Impl::addressee(const Datagram& datagram) const {
   constexpr std::size_t kDestinationQpn = 5;  // of BTH
   QueuePair* const qp = queue_pairs.find(load_be24(datagram.bytes.data() + kDestinationQpn));
@@ -23,8 +23,9 @@ inline QueuePair* Engine::Impl::addressee(const Datagram& datagram) const {
     take_congested_peers();
 }
 
-// What comes most often, over many queue pairs or from a peer that answers: a WRITE that is whole, or else a plain
-// acknowledgement. False, and nothing has happened: something is not as usual, and the long way says what.
+// Fast path for the most common packets, over many queue pairs or from a peer that responds: a WRITE of one packet, or
+// else a plain acknowledgement. False, and nothing has happened: the packet takes the general path, which finds out
+// why.
 inline bool Engine::Impl::take_usual(const Datagram& datagram, bool writes) {
   QueuePair* const qp = addressee(datagram);
   if (qp == nullptr || !qp->received_flow.has_ports(datagram.source_port, kRoceUdpPort)) return false;
@@ -44,7 +45,7 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   if (!usual || !me.take_usual(datagram, writes)) me.take(datagram);
 }
 
-// Whatever it is.
+// General path.
 void Engine::Impl::take(const Datagram& datagram) {
   wire::Packet packet;
   if (const auto reason = wire::parse_packet_into(datagram.bytes, packet)) return drop(datagram, *reason);
@@ -67,8 +68,8 @@ void Engine::Impl::take(const Datagram& datagram) {
   note_peer_alive(qp);
 }
 
-// Bitmap mode and IPv6 leave nothing open. A standard packet over IPv4 has an identification that a UDP socket does not
-// show: some identification must explain its ICRC (docs/wire.md#icrc).
+// Bitmap mode and IPv6 have no unknown field. A standard packet over IPv4 has an identification that a UDP socket does
+// not show: some identification must explain its ICRC (docs/wire.md#icrc).
 bool Engine::Impl::icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow* own_flow) {
   const bool covers_identification = !packet.bitmap && !packet.control && datagram.source.is_v4();
   const bool known = !covers_identification || datagram.ip_id_known;
@@ -82,7 +83,7 @@ bool Engine::Impl::icrc_holds(const Datagram& datagram, const wire::Packet& pack
   return identifications.solve(difference, datagram.bytes.size(), identification);
 }
 
-// The flow that the datagram is of, made where another was before.
+// The datagram's flow; it replaces an older one where the place is taken.
 const wire::IcrcFlow& Engine::Impl::flow_of(const Datagram& datagram, wire::IcrcFlow* own_flow) {
   const wire::IcrcPath path{.source = datagram.source,
                             .destination = datagram.destination,
@@ -94,7 +95,7 @@ const wire::IcrcFlow& Engine::Impl::flow_of(const Datagram& datagram, wire::Icrc
   return datagram_flow;
 }
 
-// Anybody can send ICMP: it must speak of a connection that there is. What it says of that, its queue pair judges.
+// Anybody can send ICMP: it must name an existing connection. Its queue pair judges the rest.
 void Engine::handle_icmp(ConstBytes message, Instant now) {
   Impl& me = *impl_;
   me.now = now;

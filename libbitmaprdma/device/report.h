@@ -1,5 +1,5 @@
-// device/report.h - how queue pairs and completion queues stand, as plain values for whoever asks (resource show,
-// statistic show, recovery show). Copies: nothing here points into the engine.
+// device/report.h - state of queue pairs and completion queues, as plain values for management (resource show,
+// statistic show, recovery show). Copies: no pointer into the engine.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +30,10 @@ struct BitmapReport {
   std::size_t bytes = 0;                               // memory taken
 };
 
-// A destination that is given less, and how far it has got back.
+// A destination whose rate is reduced, and its recovery.
 struct ManagedReport {
   IpAddress peer;
-  Bandwidth rate, full;              // that its queue pairs share; that they had before
+  Bandwidth rate, full;              // shared by its queue pairs; their rate before
   std::uint32_t weight_percent = 0;  // of a turn
   Instant since;
 };
@@ -46,14 +46,14 @@ struct QueuePairReport {
   std::uint32_t path_mtu = 0, pd = 0;
   bool bitmap_agreed = false;
   std::uint32_t peer_window = 0;
-  LocalState local_memory = LocalState::kOff;  // is data of the peer fetched from its memory, or why not
-  bool local_agreed = false;                   // and of ours, by the peer: then messages of some size are not sent
+  LocalState local_memory = LocalState::kOff;  // whether data of the peer is fetched from its memory, or why not
+  bool local_agreed = false;                   // whether the peer fetches ours: then messages above a size are not sent
   // As sender.
   Psn send_base, send_next;
   std::uint32_t unacked = 0, pending = 0, flight_packets = 0;
   std::uint64_t flight_bytes = 0, congestion_bytes = 0, work_requests = 0;
   std::optional<Bandwidth> rate;  // where the congestion control keeps one; congestion_bytes is 0 then: unbounded
-  std::optional<Bandwidth> response_rate;  // that answers to READs are asked for at
+  std::optional<Bandwidth> response_rate;  // at which READ responses are requested
   Duration srtt, base_rtt;
   bool waits_for_receiver = false;
   // As receiver.
@@ -66,19 +66,19 @@ struct QueuePairReport {
   std::vector<qp::PathReceived> receive_paths, response_paths;  // path bitmaps of both; empty: one path
   BitmapReport send_bitmap, receive_bitmap;
   std::size_t state_bytes = 0;  // both bitmaps, records of early packets and gaps
-  qp::MemoryUse memory;         // all that it costs
-  RecoveryConfig recovery;      // what is set for it
+  qp::MemoryUse memory;         // its whole memory
+  RecoveryConfig recovery;      // its settings
   bool own_recovery = false;    // differs from the device's
   QpStatistics statistics;
-  std::vector<qp::PathStatus> paths;  // that it sends on; empty: one, of which nothing is kept
+  std::vector<qp::PathStatus> paths;  // paths that it sends on; empty: one, without records
 };
 
 struct CompletionQueueReport {
-  std::uint32_t number = 0;  // place in the order of making, of those that exist
+  std::uint32_t number = 0;  // index in creation order, among existing ones
   std::uint32_t entries = 0, waiting = 0, queue_pairs = 0;
 };
 
-// What the recovery of all queue pairs takes.
+// Memory and records for the recovery of all queue pairs.
 struct RecoveryStatus {
   std::size_t queue_pairs = 0, segmented = 0;  // of those, with a bitmap that is longer than its base length
   std::size_t segments = 0;                    // taken by all bitmaps

@@ -1,4 +1,4 @@
-// Shared receive queues: made, changed, posted to, destroyed when no queue pair uses them.
+// Shared receive queues: created, changed, posted to, destroyed when no queue pair uses them.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -31,7 +31,7 @@ Status Engine::modify_srq(SharedReceiveQueue* srq, const SrqAttributes& attribut
 
 SrqAttributes Engine::query_srq(const SharedReceiveQueue* srq) const { return srq->attributes(); }
 
-// Receives that are still posted vanish with it, as IBTA has it.
+// Receives that are still posted are discarded with it, as IBTA requires.
 Status Engine::destroy_srq(SharedReceiveQueue* srq) {
   auto& all = impl_->shared_receive_queues;
   if (!srq->queue_pairs.empty()) return Status{EBUSY};

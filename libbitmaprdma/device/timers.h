@@ -1,5 +1,5 @@
 // device/timers.h - the queue pairs' deadlines: a heap in which each queue pair knows its place, so that moving one
-// costs a few steps and nothing is searched. Equal deadlines come in the order in which they were set.
+// costs a few steps and no search. Equal deadlines come in the order in which they were set.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,10 @@
-// The way out: queue pairs in turn. Packets of several share a batch, which is one call of the kernel, where they go to
-// the same socket of the same peer by the same path, and fit (QueuePair::joins): over many queue pairs of few packets
-// each, calls of the kernel are what costs. Those in the midst of a large command come after the others
-// (registry/command_queues.h).
+// Output: queue pairs in turn. Packets of several share a batch, which is one system call, if they go to the same
+// socket of the same peer by the same path, and fit (QueuePair::joins): with many queue pairs of few packets each,
+// system calls dominate the cost. Queue pairs inside a large command come after the others (registry/command_queues.h).
 //
-// Deficit round robin: a turn is as many bytes as a batch of large messages has, however many batches make them, so
-// that queue pairs of small messages get as many bytes as those of large ones. Who sends more (by less than a batch)
-// has less the next time; who runs out of output gives the rest of its turn up.
+// Deficit round robin: a turn is as many bytes as a batch of large messages has, however many batches make them. So
+// queue pairs of small messages get as many bytes as those of large ones. A queue pair that sends more (by less than a
+// batch) has less the next time; one that runs out of output gives up the rest of its turn.
 #include <algorithm>
 #include <utility>
 
@@ -17,8 +16,8 @@ namespace {
 // In words of 4 bytes, of which every RoCE packet is a number (IBTA 9.2.1: pad): 16 bits hold two turns.
 constexpr std::int32_t kWord = 4;
 // No longer than a batch of large messages at any path MTU (15, 31 or 60 packets fill it, and headers come to their
-// payload), so that one is a turn by itself: of a turn with something left there would be a second, for which all
-// others wait. Without GSO a packet.
+// payload), so that one batch is one turn. A remainder would make a second turn, for which all others wait. Without GSO
+// a packet.
 constexpr std::uint32_t kLargestPayload = 4096, kTurnBytesMax = 15 * kLargestPayload;
 
 std::int16_t turn_words(const EngineConfig& config) {
@@ -52,7 +51,7 @@ void Engine::withdraw(Instant now) {
   impl_->withdraw();
 }
 
-// Whose packets were in the batch is not known any more: each queue pair knows when it sent.
+// The owners of the batch's packets are not recorded: each queue pair knows when it sent.
 void Engine::Impl::withdraw() {
   memory.be_careful();
   given_out = nullptr;
@@ -67,7 +66,7 @@ bool Engine::all_sent() const {
   return impl_->given_out == nullptr && impl_->touched_pairs.empty() && impl_->ready.front() == nullptr;
 }
 
-// `qp`, first of those that are ready, adds to the batch what it may.
+// `qp`, first of the ready ones, adds its share to the batch.
 void Engine::Impl::take_turn(QueuePair* qp, qp::TransmitBatch& batch) {
   const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
   ready.remove(qp);
@@ -82,7 +81,8 @@ void Engine::Impl::take_turn(QueuePair* qp, qp::TransmitBatch& batch) {
   const QueuePair::Polled polled = qp->poll_transmit(batch, now);
   const bool added = polled != QueuePair::Polled::kNothing;
   const std::size_t packets = batch.packets() - packets_before, bytes = batch.bytes() - bytes_before;
-  // One that sent comes again while it has more; one that did not waits for the next event, unless there was no room.
+  // A queue pair that sent is next again while it has more. One that did not waits for the next event, unless there was
+  // no room.
   if (added) ready.turn_taken(large);
   const bool more = (added || joins) && polled != QueuePair::Polled::kAll && !qp->has_said_all() && qp->has_output(now);
   qp->begins_batch = more;
@@ -95,7 +95,7 @@ void Engine::Impl::take_turn(QueuePair* qp, qp::TransmitBatch& batch) {
   environment.count(Counter::kSentBytes, bytes);
 }
 
-// `qp` sent so many bytes, and has more to send or not.
+// `qp` sent so many bytes; `more`: it has more to send.
 void Engine::Impl::end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool more) {
   const std::int32_t left = qp->turn_left - static_cast<std::int32_t>(bytes) / kWord;
   qp->turn_left = static_cast<std::int16_t>(more ? left : 0);
@@ -104,7 +104,7 @@ void Engine::Impl::end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool
   if (more) ready.push_back(qp, next_is_large);
 }
 
-// Who asks for the next batch has sent the last one, and does not read its memory any more.
+// The caller of the next batch has sent the last one, and no longer reads its memory.
 void Engine::Impl::hand_over() {
   QueuePair* const qp = std::exchange(given_out, nullptr);
   qp->handed_over(now);

@@ -12,7 +12,7 @@ namespace brdma::memory {
 
 thread_local constinit Guard own_guard [[gnu::tls_model("initial-exec")]];
 
-// As guarded.S has it.
+// The layout that guarded.S assumes.
 static_assert(offsetof(Guard, stack) == 0 && offsetof(Guard, begin) == sizeof(void*));
 static_assert(offsetof(Guard, size) == 2 * sizeof(void*));
 
@@ -68,7 +68,7 @@ bool machine_is_wide() {
 
 }  // namespace
 
-[[gnu::used]] const bool brdma_guarded_wide = machine_is_wide();  // by guarded.S
+[[gnu::used]] const bool brdma_guarded_wide = machine_is_wide();  // read by guarded.S
 
 bool recover(const void* address, void* context) {
   auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
@@ -165,7 +165,7 @@ bool brdma_guarded_read(const void* at) noexcept {
   return anywhere([&] { (void)*static_cast<const volatile std::uint8_t*>(at); });
 }
 bool brdma_guarded_write(void* at) noexcept {
-  // Its own value once more. (clang makes a mere load of an atomic "or" with nothing.)
+  // Stores its own value. (clang compiles a mere load of an atomic "or" to nothing.)
   return anywhere([&] {
     auto* const byte = static_cast<std::uint8_t*>(at);
     std::uint8_t value = __atomic_load_n(byte, __ATOMIC_RELAXED);

@@ -1,14 +1,12 @@
-// memory/guard.h - access to the application's memory that may not be there any more: it unmaps what is registered,
-// takes the right to write away, shortens a file that is mapped. Such an access answers false where it would have been
-// the end of the program; the kernel's drivers, which hold on to pages, have no such case, and devices that page on
-// demand answer as we do.
+// memory/guard.h - access to application memory that may be gone: the program unmaps registered memory, removes write
+// permission, or truncates a mapped file. Such an access returns false instead of ending the program. The kernel's
+// drivers, which pin pages, have no such case, and devices that page on demand answer as we do.
 //
-// How: an access faults, the kernel delivers SIGSEGV or SIGBUS, and whoever handles that signal
-// (io/system/fault_handler.h) asks recover() to let the faulting thread go on as if the access had returned. Nobody
-// pays for it before: the functions that copy are recognised by where their instructions are (guarded.S), of other code
-// the thread keeps a stack pointer while it runs (guarded()). Without a handler a fault is what it always was. x86-64
-// and aarch64; elsewhere all go by sigsetjmp(), which costs more. Any thread; every function here may be called inside
-// a handler of another signal.
+// How: an access faults and the kernel delivers SIGSEGV or SIGBUS. The signal handler (io/system/fault_handler.h) calls
+// recover(), which lets the faulting thread go on as if the access had returned. There is no cost before a fault: the
+// copying functions are recognised by the addresses of their instructions (guarded.S); for other code the thread keeps
+// a stack pointer while it runs (guarded()). Without a handler a fault acts as usual. x86-64 and aarch64; elsewhere all
+// use sigsetjmp(), which costs more. Any thread; every function here may be called inside a handler of another signal.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +30,7 @@ extern "C" void __asan_handle_no_return();
 
 namespace brdma::memory {
 
-// What a thread is doing under guard that guarded.S does not know by its instructions.
+// Guarded code of a thread that guarded.S does not recognise by its instructions.
 struct Guard {
   void* stack = nullptr;  // null: nothing
   std::uintptr_t begin = 0, size = 0;
@@ -41,8 +39,8 @@ struct Guard {
 // Of bytes, added to a running one.
 using SumFunction = std::uint32_t (*)(std::uint32_t running, const std::byte* data, std::size_t bytes);
 struct Sum {
-  std::uint64_t value;  // of 32 bits; the upper ones say nothing
-  std::uint64_t there;  // 0: not all of the memory is
+  std::uint64_t value;  // of 32 bits; the upper ones are undefined
+  std::uint64_t there;  // 0: not all of the memory is mapped
 };
 
 extern "C" {
@@ -61,7 +59,7 @@ Sum brdma_guarded_sum(SumFunction function, std::uint32_t running, const std::by
 
 extern thread_local constinit Guard own_guard [[gnu::tls_model("initial-exec")]];
 
-// The sanitizer sees no instruction of guarded.S: it is told.
+// The sanitizer does not see guarded.S: accesses are reported to it here.
 inline void note_load([[maybe_unused]] const void* at, [[maybe_unused]] std::size_t bytes) {
 #if defined(BRDMA_ADDRESS_SANITIZER)
   __asan_loadN(at, bytes);
@@ -73,19 +71,19 @@ inline void note_store([[maybe_unused]] void* at, [[maybe_unused]] std::size_t b
 #endif
 }
 
-// memcpy(). False: not all of either is there; what of it has been copied is not known.
+// memcpy(). False: part of either is missing; how much has been copied is undefined.
 [[nodiscard]] inline bool copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   note_load(from, bytes);
   note_store(to, bytes);
   return brdma_guarded_copy(to, from, bytes);
 }
-// Likewise, of one byte at least, the end last: memory/copy.h.
+// The same, at least one byte, the end last: memory/copy.h.
 [[nodiscard]] inline bool place(std::byte* to, const std::byte* from, std::size_t bytes) {
   note_load(from, bytes);
   note_store(to, bytes);
   return brdma_guarded_place(to, from, bytes);
 }
-// In one step, visible after all that was written before. An aligned address.
+// One store, visible after all earlier writes. An aligned address.
 [[nodiscard]] inline bool store(std::byte* to, std::uint64_t value) {
   note_store(to, sizeof value);
   return brdma_guarded_store_8(to, value);
@@ -94,7 +92,7 @@ inline void note_store([[maybe_unused]] void* at, [[maybe_unused]] std::size_t b
   note_store(to, sizeof value);
   return brdma_guarded_store_1(to, static_cast<std::uint8_t>(value));
 }
-// Real atomic operations, sequentially consistent. `original`: ours.
+// Real atomic operations, sequentially consistent. `original`: our memory.
 [[nodiscard]] inline bool fetch_add(std::byte* word, std::uint64_t add, std::uint64_t& original) {
   note_store(word, sizeof add);
   return brdma_guarded_add(word, add, &original);
@@ -105,12 +103,12 @@ inline void note_store([[maybe_unused]] void* at, [[maybe_unused]] std::size_t b
   return brdma_guarded_swap(word, compare, swap, &original);
 }
 
-// Looks at a byte of every page. Answers for this moment only.
+// Reads a byte of every page. The result holds for this moment only.
 [[nodiscard]] bool can_read(const void* at, std::size_t bytes);
 [[nodiscard]] bool can_write(void* at, std::size_t bytes);  // changes nothing
 
-// Runs body(), which reads `memory` and may be left in the middle of anything: it holds no lock, allocates nothing,
-// leaves no object that has a destructor. False: it was.
+// Runs body(), which reads `memory` and may be left at any point: it holds no lock, allocates nothing, leaves no object
+// that has a destructor. False: it was left.
 template <class Body>
 [[nodiscard]] bool guarded(ConstBytes memory, Body&& body) {
   own_guard.begin = reinterpret_cast<std::uintptr_t>(memory.data());
@@ -118,12 +116,12 @@ template <class Body>
   const bool done = brdma_guarded_call([](void* given) { (*static_cast<std::remove_reference_t<Body>*>(given))(); },
                                        &body, &own_guard);
 #if defined(BRDMA_ADDRESS_SANITIZER)
-  if (!done) __asan_handle_no_return();  // what was left has not put its stack in order
+  if (!done) __asan_handle_no_return();  // the aborted body has not cleaned up its stack
 #endif
   return done;
 }
 
-// Likewise of one function that reads all of the memory, at half the cost.
+// The same for one function that reads all of the memory, at half the cost.
 [[nodiscard]] inline Sum guarded_sum(SumFunction function, std::uint32_t running, ConstBytes memory) {
   const Sum sum = brdma_guarded_sum(function, running, memory.data(), memory.size(), &own_guard);
 #if defined(BRDMA_ADDRESS_SANITIZER)
@@ -132,9 +130,9 @@ template <class Body>
   return sum;
 }
 
-// For the handler of SIGSEGV and SIGBUS: `address` and `context` as it was given them (siginfo_t::si_addr, ucontext_t).
-// False: it is not about an access of these, and nothing has been done. True: return from the handler.
-// Where this machine has no guarded.S it does not return then: the handler's caller has the signal mask to set before.
+// For the handler of SIGSEGV and SIGBUS: `address` and `context` as passed to it (siginfo_t::si_addr, ucontext_t).
+// False: the fault is not from an access here, and nothing has been done. True: return from the handler. On a machine
+// without guarded.S it does not return then: the handler's caller has to set the signal mask before.
 [[nodiscard]] bool recover(const void* address, void* context);
 [[nodiscard]] bool recovers_by_jump();
 

@@ -27,7 +27,7 @@ bool access_valid(std::uint32_t access) {
 }
 
 constexpr std::uint32_t kRemote = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
-constexpr std::uint32_t kWindowKeyMask = 0xFF;  // of a window's key: what the program chooses
+constexpr std::uint32_t kWindowKeyMask = 0xFF;  // of a window's key: chosen by the program
 
 // A window serves peers; one of type 2 only those of its queue pair.
 bool lends_to(const MemoryRegion& window, const Accessor& who, std::uint32_t needed) {
@@ -41,11 +41,11 @@ bool end_overflows(std::uint64_t start, std::uint64_t length) {
 }  // namespace
 
 struct MemoryTable::Impl {
-  // What a lookup needs, flat; `region` is stable in memory for the application's sake.
+  // The lookup's fields, flat; `region` is stable in memory for the application's sake.
   struct Slot {
     std::uint32_t key = 0;  // 0: free
     std::uint32_t next_free = kNoSlot;
-    std::uint32_t last_random = kNoSlot;  // what its last key had: not used again at once
+    std::uint32_t last_random = kNoSlot;  // of its last key: not used again at once
     std::unique_ptr<MemoryRegion> region;
   };
 
@@ -77,7 +77,7 @@ struct MemoryTable::Impl {
   std::uint32_t domains_made = 0;
 };
 
-// Slots are used again in the order in which they were freed: the longest time before an old key could match.
+// Slots are reused in the order in which they were freed: an old key stays invalid for as long as possible.
 std::uint32_t MemoryTable::Impl::take_slot() {
   if (free_head == kNoSlot) {
     if (slots.size() == kSlotsMax) return kNoSlot;
@@ -135,7 +135,7 @@ Result<MemoryRegion*, Status> MemoryTable::add(ProtectionDomain* pd, std::uint64
   return impl_->put(std::move(region));
 }
 
-// There is a slot: regions and windows are counted.
+// A free slot exists: regions and windows are counted.
 MemoryRegion* MemoryTable::Impl::put(std::unique_ptr<MemoryRegion> region) {
   const std::uint32_t index = take_slot();
   BRDMA_CHECK(index != kNoSlot);

@@ -1,11 +1,11 @@
 // memory/memory_table.h - protection domains, memory regions, memory windows and their keys; every access to
 // application memory on behalf of a work request or a peer is checked here first.
 //   key, 32 bits, random, never 0:  (slot index << 12 | 12 random bits) ^ a secret of the table
-// so a lookup is one array access and a compare, a peer cannot guess a key from another one's region, and a key that
-// was removed stays wrong when its slot is used again. The low 8 bits of a window's key are the program's: each binding
-// brings a key whose other bits are those that the window has had from the beginning. Tables made of one seed that see
-// the same calls of add(), remove(), add_window() and remove_window() in the same order give the same keys: so a region
-// can be in several (bitmaprdma/context.h, open_shards).
+// so a lookup is one array access and a compare, a peer cannot guess a key from another one's region, and a removed key
+// stays wrong when its slot is used again. The low 8 bits of a window's key are the program's: each binding brings a
+// key whose other bits are the window's original ones. Tables of one seed with the same order of add(), remove(),
+// add_window() and remove_window() give the same keys: so a region can be in several (bitmaprdma/context.h,
+// open_shards).
 // Errors: Status with the verbs manual's errno value, nothing changed; a peer's bad access is a Fault.
 // Limits: kRegionsMax regions, as many windows. Thread-safety: one thread at a time.
 #pragma once
@@ -26,30 +26,30 @@ namespace brdma {
 class ProtectionDomain {
  public:
   std::uint32_t number = 0;
-  std::uint32_t users = 0;  // regions, windows, queue pairs, shared receive queues; dealloc answers EBUSY while > 0
+  std::uint32_t users = 0;  // regions, windows, queue pairs, shared receive queues; dealloc returns EBUSY while > 0
 };
 
-// A memory window is a region that lends the bytes of another one, to peers only, and has none while it is not bound.
+// A memory window is a region that lends another region's bytes, to peers only; unbound, it has none.
 class MemoryRegion {
  public:
   ProtectionDomain* pd = nullptr;
-  std::uint64_t address = 0;  // where the bytes are
-  std::uint64_t iova = 0;     // how requests name the first of them
+  std::uint64_t address = 0;  // of the bytes
+  std::uint64_t iova = 0;     // address of the first byte in requests
   std::uint64_t length = 0;
   std::uint32_t access = 0;
   std::uint32_t key = 0;  // lkey == rkey
-  bool watched = false;   // arrivals of WRITEs are told, with `watcher`
+  bool watched = false;   // arrivals of WRITEs are reported, with `watcher`
   void* watcher = nullptr;
 
-  std::uint32_t windows = 0;  // that are bound to it: it can't go
+  std::uint32_t windows = 0;  // bound to it: it cannot be removed
 
   bool window = false;
   bool type2 = false;              // of a window: bound by a work request, to one queue pair
   MemoryRegion* lender = nullptr;  // of a window; null: not bound
-  std::uint32_t qpn = 0;           // of a bound window of type 2: the queue pair that may be accessed through
+  std::uint32_t qpn = 0;           // of a bound window of type 2: only this queue pair's peer has access
 
-  // [at, at + bytes), as requests name them, are part of it. What lies before it wraps to something huge: one
-  // comparison for both ends.
+  // Is [at, at + bytes), as requests name it, inside? An address before it wraps to something huge: one comparison for
+  // both ends.
   [[nodiscard]] bool covers(std::uint64_t at, std::uint64_t bytes) const {
     const std::uint64_t offset = at - iova;
     return offset <= length && bytes <= length - offset;
@@ -67,21 +67,21 @@ enum class Fault : std::uint8_t {
   kWrongDomain,
   kOutOfBounds,
   kNoPermission,
-  kNotThere,  // the program has unmapped it, or may not write it itself any more
+  kNotThere,  // the program has unmapped it, or lost its own write permission
 };
 
 inline constexpr std::uint32_t kRegionsMax = 1u << 19, kWindowsMax = 1u << 19;
 
-// Who wants to access memory: the domain, and the queue pair where it is for a peer.
+// The accessor: the domain, and the queue pair if it acts for a peer.
 struct Accessor {
   explicit Accessor(const ProtectionDomain* domain, std::uint32_t queue_pair = 0) : pd(domain), qpn(queue_pair) {}
   const ProtectionDomain* pd;
   std::uint32_t qpn;
 };
 
-// What a window is to lend.
+// The bytes and rights that a window lends.
 struct Binding {
-  std::uint32_t key = 0;                  // the window's from now on
+  std::uint32_t key = 0;                  // the window's key from now on
   std::uint32_t lkey = 0;                 // of the region
   std::uint64_t address = 0, length = 0;  // as that region is addressed
   std::uint32_t access = 0;               // kAccessRemote..., kAccessZeroBased: its addresses count from 0
@@ -104,36 +104,36 @@ class MemoryTable {
   Result<MemoryRegion*, Status> add(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
                                     std::uint64_t iova, std::uint32_t access);
   Status remove(MemoryRegion* region);  // one that add() gave, once; EINVAL: another table's; EBUSY: windows are bound
-  // Other bytes, domain or access under the same key; `mask` says which of `to` counts. EBUSY: windows are bound;
-  // EINVAL as add() has it, and nothing changed.
+  // Other bytes, domain or access under the same key; `mask` selects the fields of `to`. EBUSY: windows are bound;
+  // EINVAL as in add(), nothing changed.
   Status change(MemoryRegion* region, std::uint32_t mask, const MemoryRegion& to);
 
   // --- windows ---
   Result<MemoryRegion*, Status> add_window(ProtectionDomain* pd, bool type2);  // EINVAL, ENOMEM
   Status remove_window(MemoryRegion* window);                                  // bound or not
-  // What a work request asks for. False: not allowed (IBTA 10.6.7.2), nothing changed. A window of type 1 may be bound
-  // anew at any time, to nothing by length 0; one of type 2 only where it is not bound.
+  // Executes a work request's bind. False: not allowed (IBTA 10.6.7.2), nothing changed. A window of type 1 may be
+  // bound again at any time, to nothing by length 0; one of type 2 only while it is not bound.
   bool bind(const Accessor& who, const Binding& binding);
-  // A bound window of type 2, by its queue pair or that one's peer. False: there is none of that key.
+  // Invalidates a bound window of type 2, for its queue pair or that one's peer. False: no such key.
   bool invalidate(const Accessor& who, std::uint32_t key);
-  void forget_queue_pair(std::uint32_t qpn);  // it is gone, and what was bound for it
+  void forget_queue_pair(std::uint32_t qpn);  // it is destroyed; its bindings end
 
   [[nodiscard]] std::size_t regions() const;
-  [[nodiscard]] std::vector<MemoryRegion> list() const;             // copies, for whoever asks
+  [[nodiscard]] std::vector<MemoryRegion> list() const;             // copies, for management
   Status watch(MemoryRegion* region, bool watched, void* watcher);  // EINVAL: another table's
   [[nodiscard]] std::size_t watched() const { return watched_; }    // how many regions
-  [[nodiscard]] const MemoryRegion* find(std::uint32_t key) const;  // null: none of that key
-  // Changes when a region goes or is another one: what resolve() gave before may not be used any more.
+  [[nodiscard]] const MemoryRegion* find(std::uint32_t key) const;  // null: no such key
+  // Changes when a region is removed or replaced: earlier results of resolve() become invalid.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
   // Resolves [address, address + length) under `key` for `needed` access (kAccess... bits; 0 = local read); addresses
-  // count from the region's iova. On kNone `*bytes` points to the memory. Length 0 resolves without looking at key or
-  // address, to null (IBTA: an R_Key is not checked for a zero-length access).
+  // count from the region's iova. On kNone `*bytes` points to the memory. Length 0 resolves to null without looking at
+  // key or address (IBTA: an R_Key is not checked for a zero-length access).
   [[nodiscard]] Fault resolve(const Accessor& who, std::uint32_t key, std::uint64_t address, std::uint64_t length,
                               std::uint32_t needed, std::byte** bytes) const;
 
-  // From the first time on that registered memory was not there when it was to be read (memory/guard.h), it is looked
-  // at before a packet is made of it, which then finds whose it is.
+  // Called when registered memory was first found missing on a read (memory/guard.h): from then on memory is probed
+  // before a packet is built from it, which shows whose memory is missing.
   void be_careful() { careful_ = true; }
   [[nodiscard]] bool careful() const { return careful_; }
   [[nodiscard]] bool holds(const void* at, std::size_t bytes) const {

@@ -1,10 +1,11 @@
 // recovery/delay_judge.h - which packets have waited too long for their acknowledgement (spec 3: retransmission): T and
-// delta, mean and deviation of the last N send delays, and the walk that names, once in k, what has waited T + delta.
+// delta, mean and deviation of the last N send delays, and the walk that names, once in k, packets that have waited T +
+// delta.
 //
-// Late is not lost. What a peer or the network does to all packets alike (a queue that grows, a process without a core)
-// makes each wait longer than those before it, and the spec's rule alone would send the whole window again. So T +
-// delta holds for packets of which something sent after them has been acknowledged. Where nothing has, all are late:
-// those wait for `silent_wait`, and only kSilentMax of them are named until something is heard; timeouts do the rest.
+// Late is not lost. A cause that delays all packets alike (a growing queue, a process without a core) makes each wait
+// longer than those before it. The spec's rule alone would resend the whole window. So T + delta holds for packets sent
+// before an acknowledged one. If there is none, all are late: those wait for `silent_wait`, and only kSilentMax of them
+// are named until an acknowledgement comes; timeouts do the rest.
 #pragma once
 
 #include <cstddef>
@@ -24,25 +25,25 @@ class DelayJudge {
   explicit DelayJudge(std::size_t samples) : delays_(samples) {}  // N
 
   void sent(std::uint64_t sequence, Instant now) { log_.sent(sequence, now); }
-  // A packet is newly acknowledged. Of one that was sent again nobody knows which transmission this answers (Karn).
+  // A packet is newly acknowledged. For a retransmitted one the acknowledged transmission is unknown (Karn).
   void delivered(Instant sent, bool sent_again, Instant now) {
     if (sent_again) return;
     delays_.add(now - sent);
     note_arrived(sent);
   }
-  // An acknowledgement came, caused by a packet that left at `echo`.
+  // An acknowledgement came, caused by a packet sent at `echo`.
   void heard(std::optional<Instant> echo) {
     silent_ = 0;
     if (echo) note_arrived(*echo);
   }
-  // T + delta. Nothing: no delay is known yet.
+  // T + delta. Nothing: no delay sample yet.
   [[nodiscard]] std::optional<Duration> wait() const {
     if (delays_.size() == 0) return std::nullopt;
     return delays_.mean() + delays_.deviation();
   }
   [[nodiscard]] const DelayStatistics& delays() const { return delays_; }
 
-  // open(sequence, sent): that transmission is not acknowledged, and is the newest of its packet.
+  // open(sequence, sent): that transmission is not acknowledged, and is the latest of its packet.
   template <class Open>
   void trim(const Open& open) {
     log_.trim(open);
@@ -52,9 +53,9 @@ class DelayJudge {
     Duration interval;     // k
     Duration silent_wait;  // T + delta if that is longer
   };
-  // When the next walk may name something. Nothing: nothing is under way, or no delay is known.
+  // When the next walk may name a packet. Nothing: none is in flight, or no delay sample yet.
   [[nodiscard]] std::optional<Instant> walk_at(const Limits& limits) const;
-  // Calls overdue(sequence) for what has waited too long, each transmission once.
+  // Calls overdue(sequence) for packets that have waited too long, each transmission once.
   template <class Open, class Overdue>
   void walk(const Limits& limits, Instant now, const Open& open, const Overdue& overdue) {
     walked_ = now;
@@ -79,9 +80,9 @@ class DelayJudge {
 
   SendLog log_;
   DelayStatistics delays_;
-  std::optional<Instant> newest_;  // of what has been acknowledged, when the last to leave left
+  std::optional<Instant> newest_;  // send time of the most recently sent acknowledged packet
   std::optional<Instant> walked_;
-  std::uint32_t silent_ = 0;  // named since something was heard
+  std::uint32_t silent_ = 0;  // named since the last acknowledgement
 };
 
 }  // namespace brdma::recovery

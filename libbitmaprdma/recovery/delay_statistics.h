@@ -27,7 +27,7 @@ class DelayStatistics {
   std::size_t next_ = 0, size_ = 0;
   std::uint64_t sum_ = 0;
   unsigned __int128 squares_ = 0;
-  mutable Duration deviation_{};  // a root is asked for once an acknowledgement, not once a sample
+  mutable Duration deviation_{};  // computed once an acknowledgement, not once a sample
   mutable bool deviation_known_ = false;
 };
 

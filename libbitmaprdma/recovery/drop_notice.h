@@ -1,4 +1,4 @@
-// recovery/drop_notice.h - a switch says that it dropped a packet: is it to be sent again? (spec 5: sender)  Pure.
+// recovery/drop_notice.h - a switch reports a dropped packet: is it to be retransmitted? (spec 5: sender)  Pure.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@ namespace brdma::recovery {
 
 struct DroppedEntry {
   bitmap::EntryState state = bitmap::EntryState::kSentUnacked;
-  bool sent_again = false;  // more than once
+  bool sent_again = false;  // transmitted more than once
   Instant sent;             // its last transmission, up to 64 ns early
-  bool first = true;        // of the range that is named
+  bool first = true;        // of the reported range
 };
 
-// `transmitted`: when the transmission left that was dropped, of the first packet of the range; its others left one
-// behind the other, within 20 us. Not known where the packets of the queue pair carry no timestamps.
-//   sent once                             it was that one
+// `transmitted`: send time of the dropped transmission, of the first packet of the range; the others followed within 20
+// us. Unknown where the packets of the queue pair carry no timestamps.
+//   sent once                             the drop was of that one
 //   sent again, transmission known        an old notification, if this one was sent after it: that may have arrived
 //   sent again, transmission not known    as with feedback: not twice within the quiet time
 [[nodiscard]] RequestVerdict judge_drop(const DroppedEntry& entry, std::optional<Instant> transmitted, Duration quiet,

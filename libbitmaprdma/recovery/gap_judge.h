@@ -1,5 +1,5 @@
-// recovery/gap_judge.h - is a gap reordering or loss? (spec 1: telling reordering from loss)  Pure: sends, arms and
-// keeps nothing; who asks acts on the answer, or asks again at the instant that it names.
+// recovery/gap_judge.h - is a gap reordering or loss? (spec 1: telling reordering from loss)  Pure: the caller acts on
+// the verdict, or judges again at the instant that it names.
 #pragma once
 
 #include <algorithm>
@@ -25,17 +25,16 @@ struct GapLimits {
 };
 
 struct GapFacts {
-  std::uint32_t depth = 0;  // highest PSN received minus the gap's start PSN
-  bool same_path_passed =
-      false;  // only where several paths are in use: a later packet of the gap's own path has arrived
+  std::uint32_t depth = 0;        // highest PSN received minus the gap's start PSN
+  bool same_path_passed = false;  // only with several paths: a later packet of the gap's own path has arrived
   Instant first_seen;
   Instant base_stuck_since;
-  std::uint32_t later_packets = 0;  // came since then beyond the gap at the base
+  std::uint32_t later_packets = 0;  // received since then beyond the gap at the base
 };
 
-// When the stall of a base begins that last moved at `base_moved`, and before which a gap was first seen at
-// `first_seen`. A base that stood before that counts too, for the packet that others overtook should have come then;
-// but no longer than `before_max`, since the sender may have sent nothing.
+// Begin of a stall: the base last moved at `base_moved`, and the first gap was seen at `first_seen`. A base that stood
+// before that counts too, because an overtaken packet should have come then. It counts for at most `before_max`, since
+// the sender may have sent nothing.
 [[nodiscard]] constexpr Instant stall_begin(Instant base_moved, Instant first_seen, Duration before_max) {
   return std::max(base_moved, first_seen - before_max);
 }

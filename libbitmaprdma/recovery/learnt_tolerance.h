@@ -1,5 +1,5 @@
-// recovery/learnt_tolerance.h - a tolerance of which nothing is kept as long as its limits are as they were set: most
-// queue pairs never see anything late.
+// recovery/learnt_tolerance.h - a tolerance that takes no memory while its limits are the configured ones: most queue
+// pairs never see a late packet.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class LearntTolerance {
   [[nodiscard]] GapLimits limits(const ToleranceConfig& config) const {
     return learnt_ ? learnt_->limits() : config.reference;
   }
-  // As they will be at `now`, if nothing comes late until then: for whoever shows them.
+  // Limits at `now`, if no packet comes late until then: for display.
   [[nodiscard]] GapLimits limits_at(const ToleranceConfig& config, Instant now) const {
     return learnt_ ? learnt_->limits_at(now) : config.reference;
   }

@@ -1,8 +1,8 @@
-// recovery/link_inquiry.h - when a sender asks how the links of its path are, and what it makes of the answers (spec 3:
-// link-state feedback, flow control). Pure: sends nothing, told `now`.
+// recovery/link_inquiry.h - when a sender queries the links of its path, and how it evaluates the replies (spec 3:
+// link-state feedback, flow control). Pure: sends nothing, `now` is an argument.
 //
-// Who can forge a packet of the peer can forge an answer, but for the nonce. What answers no open inquiry, repeats a
-// hop or names one beyond the limit, changes nothing.
+// An attacker who can forge a packet of the peer can forge a reply, except for the nonce. A reply without an open
+// inquiry, for a repeated hop or for one beyond the limit changes nothing.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace brdma::recovery {
 
-// What a hop says of its output port (wire/link_state.h).
+// A hop's report of its output port (wire/link_state.h).
 struct LinkFacts {
   std::uint8_t hop = 0;
   bool over_limits = false;  // by its own limits
@@ -28,9 +28,9 @@ struct LinkFacts {
 };
 [[nodiscard]] bool is_congested(const LinkFacts& link, const WanConfig& config);
 
-// What a sender has heard of the links towards a peer, for the controller.
+// State of the links towards a peer, for the controller.
 struct LinkReport {
-  static constexpr std::size_t kWaitingMax = 64;  // that nobody has asked for yet
+  static constexpr std::size_t kWaitingMax = 64;  // unread reports
   IpAddress local, peer;
   std::uint32_t qpn = 0, congested = 0;
   std::vector<LinkFacts> links;
@@ -43,27 +43,27 @@ class LinkInquiry {
   void timed_out(std::uint32_t packets = 1) { timeouts_ += std::min(packets, ~timeouts_); }
   // More than x packets have timed out since the last inquiry, and that one is over.
   [[nodiscard]] bool is_due(const WanConfig& config, Instant now) const;
-  // Likewise, but it is too early for another.
+  // The same, but it is too early for another.
   [[nodiscard]] bool is_held_back(const WanConfig& config, Instant now) const;
-  // It is neither due nor open, nor will be before the next timed_out(), however much time goes by.
+  // Neither due nor open, and will not be before the next timed_out(), however much time passes.
   [[nodiscard]] bool is_idle(const WanConfig& config) const {
     return !until_ && (config.inquiry_timeouts == 0 || timeouts_ <= config.inquiry_timeouts);
   }
-  // It has left; answers are waited for until `until`.
+  // The inquiry has left; replies are accepted until `until`.
   void asked(std::uint64_t nonce, Instant until, Instant now);
 
   enum class Verdict : std::uint8_t { kTaken, kUnasked, kRepeated };
   Verdict heard(std::uint64_t nonce, const LinkFacts& link, const WanConfig& config);
   [[nodiscard]] std::span<const LinkFacts> links() const { return links_; }
   [[nodiscard]] std::uint32_t congested() const { return congested_; }
-  // The time for answers ends then; nothing: none is waited for.
+  // End of the time for replies; nothing: none is open.
   [[nodiscard]] std::optional<Instant> open_until() const { return until_; }
   void close();
   [[nodiscard]] std::size_t allocated_bytes() const { return links_.capacity() * sizeof(LinkFacts); }
 
  private:
   std::uint32_t timeouts_ = 0, congested_ = 0;
-  std::uint64_t nonce_ = 0, hops_ = 0;  // bit i: hop i has answered
+  std::uint64_t nonce_ = 0, hops_ = 0;  // bit i: hop i has replied
   std::optional<Instant> until_, asked_at_;
   std::vector<LinkFacts> links_;
 };

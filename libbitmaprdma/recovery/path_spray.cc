@@ -5,7 +5,7 @@
 namespace brdma::recovery {
 namespace {
 
-// least_rtt: each so many batches one goes by turn, so that a path that has become better is found.
+// least_rtt: one batch in so many goes in turn, so that an improved path is found.
 constexpr std::uint32_t kExploreEvery = 32;
 constexpr std::int64_t kWeightOne = 1'000'000'000'000;
 constexpr std::int64_t kLossFactor = 32;
@@ -15,7 +15,7 @@ bool allowed(std::span<const PathFacts> paths, std::size_t path, std::optional<s
   return paths[path].usable && !(avoid && *avoid == path);
 }
 
-// Of a path not measured yet: as good as the best of the others, for it must be tried.
+// A path not measured yet weighs as much as the best of the others, so that it is tried.
 std::int64_t weight(std::span<const PathFacts> paths, std::size_t path) {
   std::int64_t trip = paths[path].round_trip.ns();
   for (std::size_t i = 0; trip == 0 && i < paths.size(); ++i) trip = paths[i].round_trip.ns();
@@ -54,7 +54,7 @@ std::uint8_t Spray::shortest(std::span<const PathFacts> paths, std::optional<std
   return best ? static_cast<std::uint8_t>(*best) : next_in_turn(paths, avoid);
 }
 
-// What each would have with its share of this batch added: the one that has waited longest for its due.
+// The path with the most credit, its share of this batch included.
 std::uint8_t Spray::heaviest(std::span<const PathFacts> paths, std::optional<std::uint8_t> avoid) const {
   std::optional<std::size_t> best;
   std::int64_t most = 0;

@@ -1,12 +1,12 @@
-// recovery/path_spray.h - which of several paths the next batch takes (spec 1: multipath). Pure objects: told what is
-// known of each path, they name one; who asks sends there. Integers only.
+// recovery/path_spray.h - which of several paths the next batch takes (spec 1: multipath). Pure objects: they name a
+// path from the facts known of each; the caller sends there. Integers only.
 //
 //   round_robin  one after the other
-//   least_rtt    the one with the shortest smoothed round trip; now and then another, or nothing would be heard of it
-//   weighted     in turn, as often as 1 / (round trip * (1 + 32 * loss)) says
+//   least_rtt    the one with the shortest smoothed round trip; sometimes another, to get RTT samples of it
+//   weighted     in turn, in proportion to 1 / (round trip * (1 + 32 * loss))
 //
-// A path that is set aside (not usable) is never named while another is usable; `avoid`, the path that a packet to be
-// sent again was lost on, only where there is no other.
+// A path that is set aside (not usable) is never named while another is usable. `avoid` is the path that lost the
+// packet to be retransmitted; it is named only if there is no other.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@ namespace brdma::recovery {
 struct PathFacts {
   bool usable = true;
   Duration round_trip;         // smoothed; 0: not measured yet
-  std::uint32_t loss_ppm = 0;  // of late
+  std::uint32_t loss_ppm = 0;  // recent
 };
 
 class Spray {
  public:
   explicit Spray(Spraying policy) : policy_(policy) {}
 
-  // At least one path, at most kPathsMax. Changes nothing: the same until took() is told.
+  // At least one path, at most kPathsMax. Changes nothing: the same until took().
   [[nodiscard]] std::uint8_t choose(std::span<const PathFacts> paths, std::optional<std::uint8_t> avoid) const;
   // A batch has left on `path`.
   void took(std::span<const PathFacts> paths, std::uint8_t path);
@@ -42,7 +42,7 @@ class Spray {
   Spraying policy_;
   std::uint8_t last_ = kPathsMax - 1;
   std::uint32_t batches_ = 0;
-  std::array<std::int64_t, kPathsMax> credit_{};  // weighted: what a path has not had yet of its share
+  std::array<std::int64_t, kPathsMax> credit_{};  // weighted: credit of its share not used yet
 };
 
 }  // namespace brdma::recovery

@@ -1,5 +1,5 @@
-// recovery/retransmit_request.h - a receiver names packets as lost: which of them does the sender send again? (spec 1:
-// sender's reaction)  Pure, but for FeedbackOrder, which remembers the serial numbers that it has seen.
+// recovery/retransmit_request.h - a receiver reports packets as lost: which of them does the sender retransmit? (spec
+// 1: sender's reaction)  Pure, except for FeedbackOrder, which remembers the serial numbers that it has seen.
 #pragma once
 
 #include <cstdint>
@@ -9,39 +9,40 @@
 
 namespace brdma::recovery {
 
-// What becomes of one packet that was named. Each refusal is one suppression rule of spec 1.
+// Verdict on one reported packet. Each refusal is one suppression rule of spec 1.
 enum class RequestVerdict : std::uint8_t {
   kResend,
   kAcknowledged,  // arrived meanwhile
-  kPending,       // waits for its turn already
-  kRecent,        // was sent again within the quiet time: one effective retransmission a gap and window
-  kOutdated,      // was sent again after the message left that names it
+  kPending,       // already waits to be sent
+  kRecent,        // retransmitted within the quiet time: one effective retransmission a gap and window
+  kOutdated,      // retransmitted after the message that names it was sent
 };
 
 struct RequestedEntry {
   bitmap::EntryState state = bitmap::EntryState::kSentUnacked;
-  bool sent_again = false;  // more than once
+  bool sent_again = false;  // transmitted more than once
   Duration since_sent;      // since its last transmission
 };
 
-// `overtaken`: a newer message came before this one, so what this one says is older than what was done about that.
+// `overtaken`: a newer message came first, so this one is older than the reaction to that.
 [[nodiscard]] RequestVerdict judge_request(const RequestedEntry& entry, Duration quiet, bool overtaken);
 
-// Tells new, overtaken, repeated and old feedback messages by their serial numbers (32 bits, serial arithmetic).
+// Distinguishes new, overtaken, repeated and old feedback messages by their serial numbers (32 bits, serial
+// arithmetic).
 class FeedbackOrder {
  public:
   enum class Kind : std::uint8_t {
     kNew,        // newer than all
-    kOvertaken,  // of the last 64, comes late, was not seen yet
-    kDuplicate,  // of the last 64, was seen
+    kOvertaken,  // one of the last 64, late, not seen before
+    kDuplicate,  // one of the last 64, seen before
     kStale,      // older
   };
-  // What a message with this serial number is; from now on it has been seen.
+  // Classifies a message by its serial number and marks that as seen.
   [[nodiscard]] Kind take(std::uint32_t serial);
 
  private:
   static constexpr std::uint32_t kRemembered = 64;
-  struct Seen {  // in two words, as it lies in each queue pair: 12 bytes in all
+  struct Seen {  // in two words, as stored in each queue pair: 12 bytes in all
     std::uint32_t low = 0, high = 0;
   };
   Seen seen_;  // bit i: newest_ - i; none set: none yet

@@ -1,12 +1,12 @@
-// recovery/rtt_estimator.h - smoothed round-trip time, its variation and the timeouts made from them (RFC 6298's form,
-// in integers: SRTT gains 1/8, RTTVAR 1/4). Pure: keeps a few values and nothing else.
+// recovery/rtt_estimator.h - smoothed round-trip time, its variation and the timeouts derived from them (RFC 6298's
+// form, in integers: SRTT gains 1/8, RTTVAR 1/4). Pure: keeps a few values and nothing else.
 //
-// Samples come many a round trip, so RTTVAR forgets within one or two. A host that loses its core for milliseconds now
-// and then does so for longer than that: the longest RTT of late is kept apart, halving every kPeakHalfLife, and
-// timeouts are longer than it.
+// Samples come many a round trip, so RTTVAR forgets within one or two. A host that loses its core for milliseconds does
+// so again later than that. So the longest recent RTT is kept apart, halving every kPeakHalfLife, and timeouts are
+// longer than it.
 //
 // 20 bytes, as there are two in each queue pair and one in each of its paths: times are kept in 32 bits, nanoseconds up
-// to 4.29 s (what is longer counts as that), and the age of the peak in milliseconds, by differences alone.
+// to 4.29 s (longer ones count as that), and the age of the peak in milliseconds, by differences alone.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace brdma::recovery {
 
 class RttEstimator {
  public:
-  // Of a packet sent once, or whose answer says which transmission it answers. Negative: taken as 0.
+  // Of a packet sent once, or whose reply identifies the transmission. Negative: taken as 0.
   void sample(Duration measured, Instant now);
   [[nodiscard]] bool has_sample() const { return min_ != kNone; }
   [[nodiscard]] Duration smoothed() const { return Duration::from_ns(srtt_); }
   [[nodiscard]] Duration variation() const { return Duration::from_ns(rttvar_); }
   [[nodiscard]] Duration minimum() const { return has_sample() ? Duration::from_ns(min_) : Duration{}; }  // of all
-  [[nodiscard]] Duration peak() const { return Duration::from_ns(peak_); }  // the longest of late
+  [[nodiscard]] Duration peak() const { return Duration::from_ns(peak_); }  // longest recent sample
   // max(floor, SRTT + 4 RTTVAR, 3/2 peak) << backoff, at most `ceiling`. Without a sample: floor << backoff.
   [[nodiscard]] Duration retransmit_timeout(Duration floor, Duration ceiling, unsigned backoff) const;
   // max(floor, 2 SRTT, 5/4 peak).

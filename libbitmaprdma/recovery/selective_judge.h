@@ -1,9 +1,9 @@
-// recovery/selective_judge.h - loss as a TCP sender judges it, from what has been acknowledged alone: RACK (RFC 8985)
+// recovery/selective_judge.h - loss as a TCP sender judges it, from acknowledgements alone: RACK (RFC 8985)
 // with a reordering distance of 3 packets and, once reordering has been seen, a wait of a quarter of the round trip.
-// Not part of bitmap recovery: the yardstick for it (RecoveryMode::kSelective).
+// Not part of bitmap recovery: the baseline for comparison (RecoveryMode::kSelective).
 //
-// A second one is IRN's rule (Mittal et al., SIGCOMM 2018, section 3.1): a packet is lost as soon as a later one has
-// been acknowledged, and what was sent again and is lost again has to wait for the timeout.
+// A second baseline is IRN's rule (Mittal et al., SIGCOMM 2018, section 3.1): a packet is lost as soon as a later one
+// has been acknowledged. A lost retransmission has to wait for the timeout.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class SelectiveJudge {
   // A packet was acknowledged. `sequence` orders packets by their first transmission.
   void delivered(std::uint64_t sequence, Instant sent, bool sent_again, Instant now);
 
-  // Is that packet lost, or when is it to be asked again? Nothing: no packet sent after it has arrived.
+  // Is that packet lost, or when is it to be judged again? Nothing: no packet sent after it has arrived.
   struct Verdict {
     bool lost = false;
     std::optional<Instant> retry_at;
@@ -35,7 +35,7 @@ class SelectiveJudge {
 
   Rule rule_;
   bool any_ = false, reordering_ = false;
-  Instant newest_sent_;         // of what has arrived, what was sent last
+  Instant newest_sent_;         // latest send time of the arrived packets
   std::uint64_t newest_ = 0;    // its sequence
   std::uint64_t farthest_ = 0;  // highest sequence that has arrived
   Duration trip_, shortest_trip_;

@@ -1,6 +1,6 @@
-// recovery/send_log.h - what was sent and when, in that order, for a sender that looks for packets whose answer is
-// overdue (spec 3: the window walk). The oldest transmission is at the front, so a walk looks at what is overdue and
-// at one more: its cost does not depend on the window. Neighbours that leave in one batch are one entry.
+// recovery/send_log.h - transmissions in order of time, for a sender that looks for packets whose acknowledgement is
+// overdue (spec 3: the window walk). The oldest is at the front, so a walk looks at the overdue ones and one more: its
+// cost does not depend on the window. Neighbours that leave in one batch are one entry.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace brdma::recovery {
 
 class SendLog {
  public:
-  // `now` never goes back. A packet that is sent again is logged again; its older entry is passed over then.
+  // `now` never goes back. A retransmitted packet is logged again; its older entry is skipped then.
   void sent(std::uint64_t sequence, Instant now) {
     if (!runs_.empty()) {
       Run& newest = runs_.back();
@@ -26,8 +26,8 @@ class SendLog {
     runs_.push_back({sequence, now, 1});
   }
 
-  // Takes out what is done with at the front: what is not open(sequence, sent), which is acknowledged or was sent again
-  // since. Each transmission is taken out once.
+  // Removes finished entries at the front: not open(sequence, sent), which means acknowledged or retransmitted since.
+  // Each transmission is removed once.
   template <class Open>
   void trim(const Open& open) {
     while (!runs_.empty()) {
@@ -41,8 +41,8 @@ class SendLog {
     }
   }
 
-  // Calls overdue(sequence, sent) for each packet that is open, oldest first, as long as is_due(sent). Each
-  // transmission is named once; where overdue() answers false, it and what is behind it stay.
+  // Calls overdue(sequence, sent) for each open packet, oldest first, as long as is_due(sent). Each transmission is
+  // named once. If overdue() returns false, it and all later ones stay.
   template <class IsDue, class Open, class Overdue>
   void walk(const IsDue& is_due, const Open& open, const Overdue& overdue) {
     while (!runs_.empty() && is_due(runs_.front().at)) {
@@ -54,7 +54,7 @@ class SendLog {
     }
   }
 
-  // When the oldest was sent; behind trim() it is open.
+  // Send time of the oldest; behind trim() it is open.
   [[nodiscard]] std::optional<Instant> oldest() const {
     return runs_.empty() ? std::nullopt : std::optional{runs_.front().at};
   }

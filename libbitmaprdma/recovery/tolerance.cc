@@ -5,7 +5,7 @@
 namespace brdma::recovery {
 namespace {
 
-// Part of the way down that a period goes, rounded up: the reference is reached, not only approached.
+// Part of the distance that a period goes down, rounded up: the reference is reached, not only approached.
 constexpr int kDownPart = 8;
 
 template <class T>
@@ -58,7 +58,7 @@ void Tolerance::elapse(Instant now) {
     period_end_ = now + config_.period;
     return;
   }
-  // Several periods may have passed without a call; more than it takes to come down need not be counted.
+  // Several periods may have passed without a call; more than are needed to come down are not counted.
   constexpr int kPeriodsMax = 64;
   for (int i = 0; i < kPeriodsMax && now >= period_end_; ++i) {
     lower(larger(before_, now_));

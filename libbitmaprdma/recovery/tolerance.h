@@ -1,13 +1,14 @@
-// recovery/tolerance.h - the limits that gaps are judged by, learnt from what a path does (goes beyond spec 1, whose
-// limits are fixed). A path that reorders further than the limits makes its receiver ask for packets that are on their
-// way; one that never does loses time in waiting. So:
+// recovery/tolerance.h - the limits for judging gaps, learnt from the path's reordering (goes beyond spec 1, whose
+// limits are fixed). On a path that reorders further than the limits the receiver requests packets that are still in
+// flight; on one that never reorders waiting costs time. So:
 //
-//   up, at once   a packet that was only late, whether its gap still waited or was taken for lost (a misjudgement):
-//                 limits rise to 5/4 of how late it was, in packets and in time
-//   down, slowly  at the end of each period: an eighth of the way to what the last two periods asked for
-//   bounds        never below the reference, never above the ceilings; that of times is at least what a repair takes
+//   up, at once   a packet was only late, whether its gap still waited or was judged lost (a misjudgement): limits rise
+//                 to 5/4 of its lateness, in packets and in time
+//   down, slowly  at the end of each period: an eighth of the way to the need of the last two periods
+//   bounds        never below the reference, never above the ceilings; the time ceiling is at least one recovery time
 //
-// Pure, integers only: told what came and when. One per path, or per queue pair where paths are not told apart.
+// Pure, integers only: arrivals and times are arguments. One per path, or per queue pair where paths are not
+// distinguished.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@
 namespace brdma::recovery {
 
 struct ToleranceConfig {
-  GapLimits reference{};  // where it begins, and what it comes back to
+  GapLimits reference{};  // where it begins, and returns to
   bool adaptive = true;   // false: the reference limits always
   std::uint32_t depth_ceiling = 1024;
-  Duration time_ceiling = 1_ms;  // of age and of stall, unless a repair takes longer; 0: the reference
+  Duration time_ceiling = 1_ms;  // of age and of stall, unless a recovery takes longer; 0: the reference
   Duration period = 64_ms;
 };
 
-// How late a packet was.
+// Lateness of a packet.
 struct Lateness {
   std::uint32_t depth = 0;  // the highest PSN minus its own
   Duration age;             // since its gap was first seen
@@ -37,25 +38,25 @@ class Tolerance {
   explicit Tolerance(const ToleranceConfig& config);
 
   [[nodiscard]] const GapLimits& limits() const { return limits_; }
-  // As they will be at `now`, if nothing comes late until then.
+  // Limits at `now`, if no packet comes late until then.
   [[nodiscard]] GapLimits limits_at(Instant now) const {
     Tolerance then{*this};
     then.elapse(now);
     return then.limits_;
   }
-  // Nothing is learnt: one that is made anew would be the same.
+  // Nothing is learnt: a new object would be the same.
   [[nodiscard]] bool at_rest() const { return limits_ == config_.reference && before_ == Need{} && now_ == Need{}; }
-  // Other reference limits and bounds from now on. What was learnt beyond the old reference stays, within the new
+  // Other reference limits and bounds from now on. The learnt part beyond the old reference stays, within the new
   // bounds.
   void configure(const ToleranceConfig& config);
-  // A packet came that had not been lost. `repair`: how long it takes from asking for a packet until it comes, where
-  // that is known: as long as that, waiting is no slower. Not for retransmissions. True: limits() has risen.
+  // A packet came that had not been lost. `repair`: time from requesting a packet until it comes, if known: waiting
+  // that long is no slower. Not for retransmissions. True: limits() has risen.
   bool came_late(const Lateness& lateness, Instant now, Duration repair = {});
-  // Lets periods end. Cheap; to be called now and then, with a time that never goes back.
+  // Lets periods end. Cheap; to be called periodically, with a time that never goes back.
   void elapse(Instant now);
 
  private:
-  struct Need {  // what the lateness of a period asks for; 0: nothing came late
+  struct Need {  // lateness of a period; 0: no packet came late
     std::uint32_t depth = 0;
     Duration age, stall;
     friend bool operator==(const Need&, const Need&) = default;

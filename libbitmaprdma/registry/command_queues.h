@@ -1,8 +1,8 @@
-// registry/command_queues.h - whose turn it is to send (spec 4: sender, 2 and 3): those whose next output belongs to a
-// regular command, and those in the midst of a large one. Regular ones go first, so that a small command waits for one
-// segment of a large one at most, however many there are; after `regular_turns` of them in a row while large ones
-// wait, a large one has its turn: nobody starves. Within a class: in turn.
-// Links lie in the members (`ready_next`, `ready_previous`, `ready_queue`): no allocation, everything constant time.
+// registry/command_queues.h - transmission order (spec 4: sender, 2 and 3): members whose next output belongs to a
+// regular command, and members inside a large one. Regular ones go first, so that a small command waits for one segment
+// of a large one at most, however many there are. After `regular_turns` of them in a row while large ones wait, a large
+// one has its turn: no starvation. Within a class: in turn. Links lie in the members (`ready_next`, `ready_previous`,
+// `ready_queue`): no allocation, everything constant time.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class CommandQueues {
   explicit CommandQueues(std::uint32_t regular_turns) : regular_turns_(regular_turns) {}
 
   void set_regular_turns(std::uint32_t regular_turns) { regular_turns_ = regular_turns; }
-  // Who is listed already stays where it is, unless its class has changed.
+  // A listed member stays where it is, unless its class has changed.
   void push_back(Member* member, bool large) {
     const ReadyQueue wanted = large ? ReadyQueue::kLarge : ReadyQueue::kRegular;
     if (member->ready_queue == wanted) return;
@@ -46,13 +46,13 @@ class CommandQueues {
     (member->ready_next != nullptr ? member->ready_next->ready_previous : list.last) = member->ready_previous;
     member->ready_queue = ReadyQueue::kNone;
   }
-  // Who is next; null: nobody. Looking changes nothing.
+  // The next member; null: none. Changes nothing.
   [[nodiscard]] Member* front() const {
     if (regular_.first == nullptr) return large_.first;
     if (large_.first == nullptr || taken_ < regular_turns_) return regular_.first;
     return large_.first;
   }
-  // Of all that are listed, regular ones first, until one holds.
+  // Of all listed members, regular ones first, until one holds.
   template <class Predicate>
   [[nodiscard]] bool any_of(Predicate&& holds) const {
     for (const Member* first : {regular_.first, large_.first}) {
@@ -62,7 +62,7 @@ class CommandQueues {
     }
     return false;
   }
-  // Who had a turn and sent: counts against its class. `large` as it was when the turn began.
+  // The member had a turn and sent: counts against its class. `large` as it was when the turn began.
   void turn_taken(bool large) {
     if (large || large_.first == nullptr) {
       taken_ = 0;

@@ -1,8 +1,8 @@
-// registry/escape_channel.h - packets that came before the start of their operation (spec 4: receiver, 2): kept, so
-// that the pipeline does not stall, but only so many bytes of them and only for so long. Keeps the books, oldest first;
-// the bytes lie where the caller puts them. A packet in here has not been acknowledged, so that it can be dropped.
-// Who calls: admit() when a packet finds no registration; take() when its operation is registered; expire() when
-// next_deadline() has passed.
+// registry/escape_channel.h - packets that came before the start of their operation (spec 4: receiver, 2). They are
+// kept so that the pipeline does not stall, within a bound of bytes and of time. This class does the accounting, oldest
+// first; the caller stores the bytes. A packet in here has not been acknowledged, so it can be dropped. Calls: admit()
+// when a packet finds no registration; take() when its operation is registered; expire() when next_deadline() has
+// passed.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct EscapedPacket {
 
 class EscapeChannel {
  public:
-  EscapeChannel() = default;  // has room for nothing
+  EscapeChannel() = default;  // no room
   explicit EscapeChannel(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
   [[nodiscard]] bool empty() const { return packets_.empty(); }
@@ -42,12 +42,12 @@ class EscapeChannel {
   void take(std::uint8_t operation, Use&& use) {
     remove_if([operation](const EscapedPacket& packet) { return packet.operation == operation; }, use);
   }
-  // Likewise what has been here for `time_max` or longer.
+  // The same for packets that have been here for `time_max` or longer.
   template <class Use>
   void expire(Instant now, Duration time_max, Use&& use) {
     remove_if([now, time_max](const EscapedPacket& packet) { return now - packet.since >= time_max; }, use);
   }
-  // Takes out one packet, if it is here: its turn came by another way.
+  // Takes out one packet, if it is here: it was processed by another branch.
   bool forget(Psn psn);
   [[nodiscard]] std::optional<Instant> next_deadline(Duration time_max) const;
   void clear();
@@ -69,7 +69,7 @@ class EscapeChannel {
     packets_.resize(kept);
   }
 
-  std::vector<EscapedPacket> packets_;  // in the order in which they came
+  std::vector<EscapedPacket> packets_;  // in order of arrival
   std::uint64_t bytes_ = 0, bytes_max_ = 0;
 };
 

@@ -35,7 +35,7 @@ class Mask {
   }
 
   enum class Change : std::uint8_t { kNew, kComplete, kDuplicate };
-  // Packet `i` came. One that is not expected counts as here already.
+  // Packet `i` came. An unexpected one counts as here already.
   Change set(std::size_t i) {
     BRDMA_CHECK(i < kPacketsMax);
     Word& word = words_[i / kWordBits];

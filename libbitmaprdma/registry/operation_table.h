@@ -1,11 +1,10 @@
-// registry/operation_table.h - the sender's operations under way (spec 4: sender, 4 and 5): number, first packet, how
-// many packets, how many of them have arrived. An operation's number goes out with each of its packets and comes back
-// in acknowledgements; numbers have 8 bits, and at most kUnderWayMax operations are under way, so that a number never
-// means two of them. Entries are in the order of sending, which is the order of numbers: finding one costs a
-// subtraction.
+// registry/operation_table.h - the sender's operations in progress (spec 4: sender, 4 and 5): number, first packet,
+// packet count, arrived packets. Each packet of an operation carries its number, and acknowledgements return it.
+// Numbers have 8 bits, and at most kUnderWayMax operations are in progress, so that a number never means two of them.
+// Entries are in the order of sending, which is the order of numbers: finding one costs a subtraction.
 //
-// Packets' timers are not here: the send window has a time per packet (bitmap/send_window.h), and what a deadline
-// finds missing becomes a retransmission entry there.
+// Packets' timers are not here: the send window has a time per packet (bitmap/send_window.h). A packet missing at its
+// deadline becomes a retransmission entry there.
 #pragma once
 
 #include <cstddef>
@@ -37,16 +36,16 @@ class OperationTable {
   [[nodiscard]] const SentOperation& operator[](std::size_t i) const { return operations_[i]; }
   [[nodiscard]] std::uint8_t next_number() const { return next_; }
 
-  // A segment begins to leave. Precondition: not full(). Its number.
+  // The first packet of a segment leaves. Precondition: not full(). Returns its number.
   std::uint8_t open(std::uint64_t first, std::uint32_t packets, bool last);
-  // The one of that number, if it is under way.
+  // The operation of that number, if it is in progress.
   [[nodiscard]] std::optional<SentOperation> find(std::uint8_t number) const;
-  // A packet of it has arrived; true: that was the last one missing. / It has not after all.
+  // A packet of it has arrived; true: the last one missing. / Takes an arrival back.
   bool arrived(std::uint8_t number);
   void not_arrived(std::uint8_t number);
-  // All before `base` is done: forgets the operations that end there; how many.
+  // All packets before `base` are done: forgets the operations that end there; returns how many.
   std::size_t retire_before(std::uint64_t base);
-  // Forgets all. Numbers go on, unless the connection begins anew.
+  // Forgets all. Numbers go on, unless the connection restarts.
   void clear() { operations_.clear(); }
   void restart();
 

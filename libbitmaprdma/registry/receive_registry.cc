@@ -88,7 +88,7 @@ ReceiveRegistry::Executed ReceiveRegistry::execute(std::uint8_t number, std::uin
   return executed;
 }
 
-// In the order of numbers as far as that goes; the others are remembered.
+// In number order as far as possible; completions out of order are remembered.
 void ReceiveRegistry::complete(std::uint8_t number) {
   if (static_cast<std::uint8_t>(number - next_) >= kOperationsMax / 2) return;  // a peer that counts differently
   complete_.set(number);

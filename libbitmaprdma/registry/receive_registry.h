@@ -1,12 +1,12 @@
-// registry/receive_registry.h - the receiver's operations (spec 4: receiver): which addresses are expected, and which
-// of their packets are here. The packet of type start of operation registers one; each further packet is matched by
-// its operation's number and computes its bit from its target address.
+// registry/receive_registry.h - the receiver's operations (spec 4: receiver): expected addresses and arrived packets.
+// The packet of type start of operation registers one. Each further packet is matched by its operation's number; its
+// target address gives its bit.
 //
-// Division of labour with the receive window: the window says which PSNs have arrived, what is acknowledged and in
-// which order things complete; the registry says where a packet of an operation goes, whether it is here already, and
-// when the operation is whole. What has ended is forgotten by release(), told in completed().
-// Limits: one operation a number; kOperationsMax numbers. Memory: 8 entries at first, doubled when two numbers of
-// operations under way share a place.
+// Division of labour with the receive window: the window knows the arrived PSNs, acknowledgements and the order of
+// completion. The registry knows where a packet of an operation goes, whether it is a duplicate, and when the operation
+// is complete. Ended operations are forgotten by release() and reported in completed(). Limits: one operation a number;
+// kOperationsMax numbers. Memory: 8 entries at first, doubled when the numbers of two operations in progress share a
+// place.
 #pragma once
 
 #include <bitset>
@@ -22,15 +22,15 @@ namespace brdma::registry {
 inline constexpr std::size_t kOperationsMax = 256;
 using OperationMask = Mask<256>;
 
-// What a start of operation says.
+// The fields of a start of operation.
 struct OperationStart {
   std::uint64_t address = 0;      // of its first byte; SENDs: offset in the receive buffer
-  std::uint32_t rkey = 0;         // that it was checked under
+  std::uint32_t rkey = 0;         // key that it was checked under
   std::uint16_t packets = 1;      // at most 255
-  std::uint8_t packet_shift = 0;  // log2 of the bytes of all packets but perhaps the last
+  std::uint8_t packet_shift = 0;  // log2 of the bytes of each packet; the last may be shorter
   std::uint8_t number = 0;
   bool last = false;  // of its command
-  // Where `address` lies and how many bytes of it were checked, if that is known; good while `memory_version` holds.
+  // Where `address` lies and how many bytes of it were checked, if known; valid while `memory_version` holds.
   std::byte* memory = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t memory_version = 0;
@@ -45,7 +45,7 @@ struct Operation {
 enum class Match : std::uint8_t {
   kNone,       // not registered: for the escape channel
   kNew,        // its bit was not set, and is now
-  kComplete,   // likewise, and it was the last one missing
+  kComplete,   // the same, and it was the last one missing
   kDuplicate,  // unchanged mask
   kOutside,    // registered, but that address or that number of packets is not the operation's
 };
@@ -55,28 +55,28 @@ class ReceiveRegistry {
   // Registers an operation, its first packet here. False: that number is taken.
   bool begin(const OperationStart& start);
   [[nodiscard]] const Operation* find(std::uint8_t number) const;
-  // How a packet stands that goes to `address`, of an operation of `packets`; sets no bit.
+  // Classifies a packet to `address`, of an operation of `packets`; sets no bit.
   [[nodiscard]] Match look(std::uint8_t number, std::uint64_t address, std::uint16_t packets) const;
-  // The same, and its bit is set.
+  // The same, and sets its bit.
   Match receive(std::uint8_t number, std::uint64_t address, std::uint16_t packets);
-  // Likewise, of a packet that has been executed: where it is the operation's last, that is done with and forgotten.
+  // The same for an executed packet: if it is the operation's last, the operation is done and forgotten.
   struct Executed {
     Match match = Match::kNone;
     bool ended = false;
   };
   Executed execute(std::uint8_t number, std::uint64_t address, std::uint16_t packets);
-  // The operation is done with: all of it has been executed. Nothing happens where there is none.
+  // The operation is fully executed: forgets it. No effect where there is none.
   void release(std::uint8_t number);
-  void clear();  // and numbers begin anew
+  void clear();  // and numbers restart
 
   [[nodiscard]] std::size_t size() const { return count_; }
   [[nodiscard]] std::size_t allocated_bytes() const {
     return vector_bytes(slots_) + vector_bytes(operations_) + vector_bytes(free_);
   }
-  // An operation has been registered since the beginning: the next has something to say.
+  // An operation has been registered before: acknowledgements have an operation state to report.
   [[nodiscard]] bool used() const { return !operations_.empty(); }
   // For acknowledgements: all operations before `next` are complete; bit i of `beyond`, counted from the most
-  // significant one, tells of operation next + 1 + i.
+  // significant one, is operation next + 1 + i.
   struct Completed {
     std::uint8_t next = 0;
     std::uint8_t beyond = 0;
@@ -88,7 +88,7 @@ class ReceiveRegistry {
   [[nodiscard]] Operation* at(std::uint8_t number);
   Match judge(const Operation& operation, std::uint64_t address, std::uint16_t packets, std::size_t& bit) const;
   Match enter(Operation& operation, std::uint64_t address, std::uint16_t packets);
-  void vacate(std::uint8_t number);  // precondition: it is there
+  void vacate(std::uint8_t number);  // precondition: registered
   void complete(std::uint8_t number);
   void grow();
 

@@ -1,7 +1,7 @@
 // registry/segmenter.h - a large command at the head of its queue: it stays there and gives one segment at a time; only
-// the offset and the byte count at the head move on (spec 4: sender, 3). Every segment but the last has as many packets
-// as all others, a power of two, so that which segment a packet belongs to follows from its place in the command alone:
-// a retransmission needs no memory of how the command was cut. Pure values; nothing is kept between segments.
+// the offset and the byte count at the head move on (spec 4: sender, 3). Every segment but the last has the same number
+// of packets, a power of two. So a packet's place in the command alone gives its segment: a retransmission needs no
+// record of the cuts. Pure values; nothing is kept between segments.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Segment {
   std::uint32_t number = 0;   // in its command, from 0
   std::uint32_t place = 0;    // of the packet in the segment, from 0: the start of operation
   std::uint32_t packets = 1;  // of the segment
-  bool last = false;          // of the command. All others carry the status flag: nobody's completion
+  bool last = false;          // of the command. All others carry the status flag: no completion
 };
 
 class Segmenter {

@@ -1,5 +1,5 @@
-// An acknowledgement that says what most say, alone or inside a WRITE: heard without a wire::BitmapAck that lies in
-// memory. What is not as usual takes the long way (queue_pair.cc, handle_ack.cc).
+// The most common acknowledgement, alone or piggybacked on a WRITE, processed without a wire::BitmapAck in memory. All
+// others take the general path (queue_pair.cc, handle_ack.cc).
 #include "qp/loss/ack_fast_path.h"
 
 #include "qp/state/queue_pair.h"
@@ -35,14 +35,14 @@ void QueuePair::trace_ack(ConstBytes packet, Instant now) const {
   environment_.trace(now, identity_.qpn, trace::PacketReceived{kOpcode, ack.base, body});
 }
 
-// It does not acknowledge all that is under way, or that is not all that is to be done.
+// It does not acknowledge everything in flight, or needs more than that.
 void QueuePair::process_general(ConstBytes packet, Instant now) {
   const std::uint64_t dropped = environment_.dropped;
   carry_out(requester_.handle_bitmap_ack(wire::parse_cumulative_ack(packet), received_flow.source_port(), now), now);
   count_judged(dropped);
 }
 
-// The acknowledgement inside a WRITE that is whole.
+// The piggybacked ACK of a WRITE of one packet.
 void QueuePair::process_piggybacked(ConstBytes packet, Instant now) {
   const std::byte* const bxth = packet.data() + wire::kBthSize;
   const wire::Field<wire::kPiggybackSize> bytes{bxth + wire::kBxthSize, wire::kPiggybackSize};

@@ -1,16 +1,15 @@
-// qp/loss/ack_fast_path.h - private: what most acknowledgements say, that all that is under way has been executed while
-// nothing of it was missing, is kept, or was told of before. Of many queue pairs used in turn each hears just this, and
-// so do two programs that answer each other. Heard where it is called; the rest of a long way (handle_ack.cc) is left
-// out.
+// qp/loss/ack_fast_path.h - private: the most common acknowledgement. Everything in flight has been executed, nothing
+// was missing, and no record was kept or reported before. Many queue pairs used in turn get only this kind, and so do
+// two ping-pong programs. It is processed inline; the general path is handle_ack.cc.
 #pragma once
 
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {
 
-inline constexpr Duration kRttMax = 30_s;  // an echo that claims more is not believed
+inline constexpr Duration kRttMax = 30_s;  // a longer echoed RTT is ignored
 
-// Nothing is missing, and nothing is kept of each packet.
+// Nothing is missing, and there are no per-packet records.
 inline bool Requester::Impl::acknowledges_in_bulk() const {
   return arrived_end <= cumulative && resent_under_way == 0 && window.pending() == 0 && responses.messages == 0 &&
          operations->size() == 0 && !paths && sender_judge == nullptr;
@@ -35,10 +34,10 @@ inline void Requester::Impl::acknowledge_all(Instant now) {
   note_progress(now);
 }
 
-// The application's reply, which waits for this packet, leaves before it is worked in: until then a request that is
-// alone (transmit_single.cc) would find nothing changed by it, as no window is shorter than such a request is long. On
-// a long path, where the window may have to be spread, by another control, and where a timeout has left something in
-// doubt, it may.
+// The application's reply waits for this packet and leaves before the RTT sample is applied. Until then the sample
+// would change nothing for a single request (transmit_single.cc), as no window is shorter than such a request. It would
+// change something on a long path, where the window may have to be spread; under another control; and where a timeout
+// left packets undecided.
 inline void Requester::Impl::on_ack_round_trip(const CumulativeAck& ack, std::uint64_t acknowledged, Instant now) {
   constexpr Duration kShortPath = 200_us;
   const Instant sent = wire::instant_of(ack.ts_echo, now);

@@ -1,5 +1,5 @@
-// Acknowledgements: AETH's (standard: everything up to a PSN) and BitmapAcks (everything before the base, and which of
-// the rest has arrived). Both may carry a NAK.
+// Acknowledgements: AETHs (standard: everything up to a PSN) and BitmapAcks (everything before the base, and a bitmap
+// of the rest). Both may carry a NAK.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,14 +18,14 @@ constexpr std::array<std::uint32_t, 32> kRnrTimer10us = {
     256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 constexpr std::uint8_t kRnrForever = 7;
 
-// A receiver that has taken so many packets after it was not ready is ready.
+// A receiver that has taken so many packets after an RNR NAK is ready.
 constexpr std::uint32_t kRnrRecoveryPacketsMax = 64;
 
 std::uint8_t kind_of(std::uint8_t syndrome) { return syndrome & wire::kSyndromeKindMask; }
 constexpr std::uint8_t kKindAck = 0x00, kKindRnr = 0x20, kKindNak = 0x60;
 
-// The next 64 bits of an acknowledgement from word `at` on, bit 0 being the lowest PSN; of the packets that it can
-// speak of: `count`.
+// The next 64 bits of an acknowledgement from word `at` on; bit 0 is the lowest PSN. `count`: packets that it can
+// cover.
 std::uint64_t bits_at(const wire::BitmapAck& ack, std::uint32_t at, std::uint32_t count) {
   const auto word = [&ack](std::uint32_t first) -> std::uint64_t {
     return first < ack.bit_count ? reverse_bits(load_be32(ack.bits.data() + std::size_t{first / 32} * 4)) : 0;
@@ -47,7 +47,7 @@ void Requester::Impl::sample_rtt(Duration measured, Instant now) {
   if (measured > Duration{} && measured < kRttMax) rtt.sample(measured, now);
 }
 
-// The first in [from, to), the base or later, that the peer has not told of; `to` where none.
+// First packet in [from, to), the base or later, that the peer has not reported; `to` if none.
 Sequence Requester::Impl::first_unreported(Sequence from, Sequence to) const {
   from = std::max(from, base);
   if (from >= to) return to;
@@ -79,9 +79,9 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
   return true;
 }
 
-// `late` was sent once and has arrived; it was missing when the newest packet that has arrived was there already.
+// `late` was sent once and has arrived; the newest arrived packet came before it.
 void Requester::Impl::note_overtaken(Psn late, Instant now) {
-  if (paths || sender_judge) return;  // they have their own ways
+  if (paths || sender_judge) return;  // they track this themselves
   const Instant sent = window.sent_at(late, now), newest = window.sent_at(psn_of(arrived_end - 1), now);
   if (newest <= sent) return;
   recovery::Overtaking& overtaking = repairing().overtaking;
@@ -107,7 +107,7 @@ std::uint64_t Requester::Impl::payload_of_run(Sequence from, Sequence boundary) 
   return bytes;
 }
 
-// All from `from` on, which nothing has acknowledged yet: that is all that is under way, or the older part of it.
+// All from `from` on, none of it acknowledged yet: everything in flight, or the older part of it.
 void Requester::Impl::acknowledge_run(Sequence from, Sequence boundary, Instant now) {
   const std::uint64_t bytes = boundary == next_sequence() ? flight.bytes : payload_of_run(from, boundary);
   if (env.sink != nullptr) [[unlikely]] {
@@ -135,7 +135,7 @@ void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now
   if (rnr_recovery && cumulative >= rnr_recovery->end) widen_rnr_recovery();
   rnr_count = 0;
   note_progress(now);
-  if (rnr_until) end_rnr_wait(now);  // what was refused has been taken: a receive was posted meanwhile
+  if (rnr_until) end_rnr_wait(now);  // the refused packet has been taken: a receive was posted meanwhile
 }
 
 void Requester::Impl::acknowledge_each_before(Sequence boundary, Instant now) {
@@ -151,7 +151,7 @@ void Requester::Impl::acknowledge_each_before(Sequence boundary, Instant now) {
   }
 }
 
-// What the peer has told of is acknowledged: passed over 64 packets at a time.
+// Acknowledges the packets that the peer has reported, 64 at a time.
 void Requester::Impl::acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now) {
   for (Sequence at = from; at < to; at += 64) {
     std::uint64_t left = ~window.told(psn_of(at));
@@ -178,7 +178,8 @@ void Requester::Impl::go_back_for_nak(Sequence sequence, Instant now) {
     repairing().gone_back_to = sequence;
 }
 
-// Answers have begun to come, so the request counts as executed; but the peer can't go on: its memory is gone since.
+// READ responses have begun to come, so the request counts as executed; but the peer cannot continue: its memory is
+// gone.
 bool Requester::Impl::refuses_rest(std::uint8_t syndrome, Sequence at) const {
   return kind_of(syndrome) == kKindNak && syndrome != wire::kSyndromeNakSequence &&
          messages[messages.find(at)].answered() && window.entry(psn_of(at)).state != EntryState::kAcked;
@@ -189,7 +190,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const std::uint8_t syndrome = packet.aeth.syndrome;
   const auto sequence = sequence_of(packet.bth.psn);
   const bool refusal = kind_of(syndrome) != kKindAck;
-  if (!refusal && packet.bth.psn + 1 == psn_of(cumulative)) {  // nothing new: answers told it before, or a duplicate
+  if (!refusal && packet.bth.psn + 1 == psn_of(cumulative)) {  // a duplicate, or acknowledged by responses before
     env.count(Counter::kAcksReceived);
     return {};
   }
@@ -226,21 +227,21 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
       }
       break;
     default:
-      break;  // reserved kind: no more than an acknowledgement of what is before it
+      break;  // reserved kind: only acknowledges all before it
   }
   if (result.to_error) return result;
   advance(now);
   return outcome(now);
 }
 
-// Nothing: it says what cannot be.
+// Nothing: the sample is impossible.
 inline std::optional<Duration> measured_round_trip(const wire::BitmapAck& ack, Instant echo, Instant now) {
   const Duration measured = now - echo - ack.held();
   if (measured <= Duration{} || measured >= kRttMax) return std::nullopt;
   return measured;
 }
 
-// What the timestamp says that came back: a round trip, in which so many bytes were acknowledged.
+// Applies the echoed timestamp: an RTT sample, with the bytes acknowledged.
 inline void Requester::Impl::take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged,
                                        std::uint16_t source_port, Instant now) {
   const Instant echo = wire::instant_of(ack.ts_echo, now);
@@ -251,7 +252,7 @@ inline void Requester::Impl::take_echo(const wire::BitmapAck& ack, std::uint64_t
   take_round_trip({sample, ack.waited + env.waited}, acknowledged, echo, now);
 }
 
-// Overtaken by answers, which told of what it acknowledges: nothing but the word of its path is news.
+// Overtaken by responses that acknowledged the same: only its path evidence is new.
 void Requester::Impl::on_path_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
   const Instant echo = wire::instant_of(ack.ts_echo, now);
   if (const auto measured = measured_round_trip(ack, echo, now))
@@ -260,12 +261,12 @@ void Requester::Impl::on_path_echo(const wire::BitmapAck& ack, std::uint16_t sou
 
 void Requester::Impl::apply_pending_round_trip() {
   env.round_trip.requester = nullptr;
-  const PendingRoundTrip& heard = env.round_trip;
-  rtt.sample(heard.measured, heard.heard);
-  take_round_trip({heard.measured, heard.waited}, heard.acknowledged, heard.sent, heard.heard);
+  const PendingRoundTrip& pending = env.round_trip;
+  rtt.sample(pending.measured, pending.acked_at);
+  take_round_trip({pending.measured, pending.waited}, pending.acknowledged, pending.sent, pending.acked_at);
 }
 
-// Of a packet that left at `echo`.
+// The packet left at `echo`.
 void Requester::Impl::take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo,
                                       Instant now) {
   congestion.on_acknowledgement(acknowledged, trip, congestion_limited, now);
@@ -284,14 +285,14 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
     if (me.paths && ack.echo_valid) [[unlikely]]
       me.on_path_echo(ack, source_port, now);
     if (ack.piggybacked) {
-      me.env.count(Counter::kStalePiggybacks);  // no fault of the data that it came with
+      me.env.count(Counter::kStalePiggybacks);  // no fault of the data that carried it
     } else {
       me.env.drop(DropReason::kStaleResponse);
     }
     return {};
   }
   const Sequence base = me.base + static_cast<Sequence>(at);
-  // What was never sent cannot have arrived.
+  // A packet never sent cannot have arrived.
   if (base > next || (ack.operations_valid && me.names_unsent(ack)) ||
       distance(ack.highest, me.window.base()) >= static_cast<std::int32_t>(me.window.in_window())) {
     me.env.drop(DropReason::kBadControl);
@@ -331,7 +332,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   return me.outcome(now);
 }
 
-// A packet beyond the base has arrived, the peer says for the first time. True: that is news.
+// The peer reports a packet beyond the base as received for the first time. True: newly acknowledged.
 bool Requester::Impl::take_reported(Sequence sequence, Instant now) {
   window.note_reported(psn_of(sequence));
   if (window.entry(psn_of(sequence)).state == EntryState::kAcked) return false;
@@ -341,11 +342,11 @@ bool Requester::Impl::take_reported(Sequence sequence, Instant now) {
   return false;
 }
 
-// Bits beyond the base: arrived, so not to be sent again. Completion waits for the base. Each acknowledgement repeats
-// what those before it have said, which is passed over 64 packets at a time.
+// Bits beyond the base: received, so not to be retransmitted. Completion waits for the base. Each acknowledgement
+// repeats earlier bits, which are skipped 64 packets at a time.
 void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now) {
   bool progress = false;
-  Sequence end = from;  // one past the newest that has arrived
+  Sequence end = from;  // one past the newest received
   const auto count = static_cast<std::uint32_t>(std::min<Sequence>(ack.bit_count, next_sequence() - from));
   looked_at += count / 64;
   for (std::uint32_t at = 0; at < count; at += 64) {
@@ -363,15 +364,15 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
     if (id.recovery->mode == RecoveryMode::kWanFeedback) apply_judgement(from, std::min(from + ack.judged, end), now);
     return;
   }
-  // Nothing is judged by it before something was sent again, or came late.
+  // Needed only after a retransmission or a late packet.
   if (echo && !paths && (loss_recovery != nullptr || resent_under_way != 0)) [[unlikely]]
     repairing().overtaking.heard(std::min(echo->sent, now));
   apply_judgement(from, std::min(from + ack.judged, end), now);
   resend_old_holes(from, end, echo, now);
 }
 
-// What is missing before `to` the receiver has judged lost; should the FFM that said so have been lost as well, this
-// says it again. Of what has been sent again since, it knows nothing.
+// The receiver has judged missing packets before `to` lost. If the FFM that reported them was lost as well, this
+// repeats it. It covers no retransmission sent since.
 void Requester::Impl::apply_judgement(Sequence from, Sequence to, Instant now) {
   for (Sequence at = first_unreported(from, to); at < to; at = first_unreported(at + 1, to)) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
@@ -384,7 +385,8 @@ void Requester::Impl::apply_judgement(Sequence from, Sequence to, Instant now) {
   }
 }
 
-// What has arrived beyond the bits. Holes between ranges are the FFM's to repair: not all that has arrived is told.
+// Received beyond the bits (SACK ranges). Holes between ranges are left to the FFM: not all received packets are
+// reported.
 void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now) {
   bool progress = false;
   for (std::size_t i = 0; i < ack.range_count; ++i) {
@@ -397,8 +399,8 @@ void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence fr
   if (progress) note_progress(now);
 }
 
-// Is a retransmission that is missing lost as well, since something that left after it has arrived? Nobody needs to
-// wait for the receiver to say so again. `echo`: of the packet that caused the acknowledgement.
+// Is a missing retransmission lost as well, because a packet that left after it has arrived? Then the receiver's next
+// request is not awaited. `echo`: of the packet that caused the acknowledgement.
 bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
                                  Instant now) const {
   if (entry.transmissions < 2) return false;
@@ -412,7 +414,7 @@ bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, c
 
 void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now) {
   std::uint32_t timed_out = 0;
-  const Duration age = stall_limit();  // holes are the FFM's to repair; only after this long without one, ours
+  const Duration age = stall_limit();  // holes are the FFM's to request; only after this long without one, ours
   for (Sequence at = first_unreported(from, to); at < to; at = first_unreported(at + 1, to)) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
     if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
@@ -426,7 +428,8 @@ void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional
   note_timed_out(timed_out, now);
 }
 
-// A receiver that was not ready may have thrown away what arrived behind: what its bits no longer show is sent again.
+// A receiver that was not ready may have dropped later arrivals: packets that its bits no longer show are
+// retransmitted.
 void Requester::Impl::take_back(const wire::BitmapAck& ack, Sequence from, Instant now) {
   for (Sequence at = from; at < next_sequence(); ++at) {
     const auto bit = static_cast<std::uint32_t>(at - from);
@@ -443,7 +446,7 @@ void Requester::Impl::take_back(const wire::BitmapAck& ack, Sequence from, Insta
   }
 }
 
-// An acknowledged entry counts as under way again.
+// An acknowledged entry counts as in flight again.
 void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant now) {
   window.unacknowledge(psn_of(sequence));
   if (!message.answered()) {
@@ -458,7 +461,7 @@ void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant 
 }
 
 Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant now) {
-  if (rnr_until) return {};  // the one that we wait for, said again
+  if (rnr_until) return {};  // the RNR NAK that we wait for, repeated
   env.count(Counter::kReceivedRnr);
   if (id.attributes.rnr_retry != kRnrForever && rnr_count++ >= id.attributes.rnr_retry) {
     env.count(Counter::kRnrRetryExceeded);
@@ -466,7 +469,7 @@ Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant 
     return fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
   }
   if (id.bitmap_agreed) rnr_recovery = RnrRecovery{at + 1, 1};
-  note_progress(now);  // the peer lives, but its refusals go on counting
+  note_progress(now);  // the peer is alive, but its refusals go on counting
   rnr_until = now + 10_us * static_cast<std::int64_t>(kRnrTimer10us[syndrome & 0x1F]);
   return {};
 }
@@ -482,7 +485,7 @@ Outcome Requester::Impl::handle_fatal_nak(std::uint8_t syndrome, Sequence at, In
       !has_references(message)) [[unlikely]] {
     status = CompletionStatus::kLocalProtectionError;
   }
-  advance(now);  // what is before it and done completes as done
+  advance(now);  // earlier finished requests complete as done
   return fail(wqe, status, now);
 }
 

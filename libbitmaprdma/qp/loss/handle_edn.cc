@@ -1,7 +1,7 @@
-// Explicit drop notification (spec 5): a switch names requests of ours that it dropped (answers and acknowledgements:
-// resend_responses.cc). Exactly those become pending,
-// unless they need not be sent again, and sending may wait for the full queue to drain. An FFM that names the same
-// packets comes later and finds them pending or just resent; where it came first, that holds for this one.
+// Explicit drop notification (spec 5): a switch names requests of ours that it dropped (responses and acknowledgements:
+// resend_responses.cc). Exactly those become pending, unless they need no retransmission; sending may wait for the full
+// queue to drain. A later FFM for the same packets finds them pending or just resent; if it came first, the same holds
+// for this notification.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -16,7 +16,7 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
   const std::int64_t start = distance(edn.first, me.window.base());
   const std::int64_t last = start + distance(edn.last, edn.first);
   const std::int64_t end = std::min<std::int64_t>(last + 1, me.window.in_window());
-  if (last < 0 || end <= start) {  // all of it has been done with, or was never sent: old, or a forgery
+  if (last < 0 || end <= start) {  // all of it is done, or was never sent: old, or a forgery
     me.env.count(Counter::kEdnStale);
     return {};
   }
@@ -34,12 +34,12 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
   if (edn.drain > Duration{}) me.slow_down(dropped, edn.drain, now);  // else it was no queue
   if (again == 0) return me.outcome(now);
   me.signals_made().edn_applied_at = now;
-  me.note_timed_out(again, now);  // which is what they would have, had nobody said it sooner
+  me.note_timed_out(again, now);  // as they would have, had the switch not reported it sooner
   me.pause_for(edn, now);
   return me.outcome(now);
 }
 
-// True: it is to be sent again.
+// True: retransmit it.
 bool Requester::Impl::resend_dropped(Sequence sequence, const wire::Edn& edn, Instant now) {
   const Psn psn = psn_of(sequence);
   const bitmap::SendEntry& entry = window.entry(psn);
@@ -70,7 +70,7 @@ bool Requester::Impl::resend_dropped(Sequence sequence, const wire::Edn& edn, In
   return false;
 }
 
-// What found no room is what was too much, and is not to be sent into the same queue at once.
+// The dropped bytes were the excess, and are not to be sent into the same queue at once.
 void Requester::Impl::slow_down(std::uint64_t dropped, Duration drain, Instant now) {
   if (dropped == 0 || !id.recovery->congestion.edn) return;
   env.count(Counter::kEdnReductions);
@@ -78,9 +78,9 @@ void Requester::Impl::slow_down(std::uint64_t dropped, Duration drain, Instant n
   if (signals && signals->rate) signals->rate->on_drops(dropped, rtt.smoothed(), now);
 }
 
-// The queue that was full is given the time to drain: what were sent into it at once would be dropped once more. All
-// who filled it hear the same at the same time, and coming back together they would fill it again: each waits one to
-// kPauseLongest times as long, as its numbers have it.
+// The full queue gets time to drain: an immediate retransmission would be dropped again. All senders that filled it get
+// the notification at the same time, and returning together they would fill it again. Each waits one to kPauseLongest
+// times as long, derived from its numbers.
 void Requester::Impl::pause_for(const wire::Edn& edn, Instant now) {
   constexpr std::int64_t kPauseLongest = 5, kParts = 256;
   constexpr std::uint32_t kOdd = 0x9E37'79B1u;

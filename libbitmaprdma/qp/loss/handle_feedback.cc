@@ -1,5 +1,5 @@
 // Fast feedback (spec 1: sender's reaction): the gaps that the receiver judged lost become pending, unless one of the
-// suppression rules applies (recovery/retransmit_request.h). What was left undone is counted, by gap and by rule.
+// suppression rules applies (recovery/retransmit_request.h). Suppressed packets are counted, by gap and by rule.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -30,7 +30,7 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
     me.env.count(Counter::kFfmSuppressed, ffm.gap_count);
     return {};
   }
-  // It has taken what it was not ready for; its acknowledgement was lost.
+  // The receiver has taken the refused packet; its acknowledgement was lost.
   if (me.rnr_recovery && distance(ffm.base, me.psn_of(me.rnr_recovery->end)) >= 0) me.rnr_recovery.reset();
   const Impl::Feedback feedback{kind == FeedbackOrder::Kind::kOvertaken, me.newest_known(ffm.highest, now)};
   const bool nothing_pending = me.window.pending() == 0;
@@ -45,7 +45,7 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
   return {};
 }
 
-// True: something of the gap is to be sent again.
+// True: part of the gap is to be retransmitted.
 bool Requester::Impl::repair(const wire::FfmGap& gap, const Feedback& feedback, Instant now) {
   const std::int64_t start = distance(gap.start, window.base());
   const std::int64_t last = start + gap.length, end = std::min<std::int64_t>(last, window.in_window());
@@ -66,10 +66,10 @@ bool Requester::Impl::repair(const wire::FfmGap& gap, const Feedback& feedback, 
   return any;
 }
 
-// Feedback knows nothing of a retransmission that left after the newest packet that its receiver had. Times alone do
-// not tell: where a queue grows the round trip is longer than it was of late, and a switch that tells of drops has
-// packets sent again long before the receiver misses them. `highest`: that newest packet. Of one that was sent again
-// nobody knows which transmission the receiver has seen; and of several paths the newest may be on a shorter one.
+// Feedback does not cover retransmissions that left after its receiver's newest packet. Times alone do not decide: in a
+// growing queue the RTT exceeds the recent one, and a switch that reports drops causes retransmissions long before the
+// receiver misses the packets. `highest`: that newest packet. If it was sent more than once, the received transmission
+// is unknown; with several paths the newest may have taken a shorter one.
 std::optional<Instant> Requester::Impl::newest_known(Psn highest, Instant now) const {
   const std::int32_t offset = distance(highest, window.base());
   if (offset < 0 || offset >= static_cast<std::int32_t>(window.in_window())) return std::nullopt;
@@ -90,7 +90,7 @@ bool Requester::Impl::accepts_feedback(Sequence sequence, const Feedback& feedba
   const Instant sent = window.sent_at(psn, now);
   switch (recovery::judge_request({entry.state, entry.transmissions > 1, now - sent}, quiet, feedback.overtaken)) {
     case RequestVerdict::kResend:
-      // For so long only: with nothing new to send the highest stays what it is.
+      // Bounded in time: without new data the highest PSN does not change.
       if (feedback.highest && entry.transmissions > 1 && *feedback.highest < sent && now - sent < quiet * kQuietTimes) {
         env.count(recent_drops_reported(now) ? Counter::kFfmPacketsEdn : Counter::kFfmPacketsRecent);
         return false;

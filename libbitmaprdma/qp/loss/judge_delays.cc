@@ -1,5 +1,5 @@
-// Wide-area retransmission (spec 3): what an acknowledgement shows missing at its base is sent at once, everything else
-// when it has waited for T + delta (recovery/delay_judge.h). Nothing here looks at the window as a whole.
+// Wide-area retransmission (spec 3): a packet that an acknowledgement shows missing at its base is sent at once, all
+// others after T + delta (recovery/delay_judge.h). Nothing here looks at the window as a whole.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -10,15 +10,15 @@ namespace brdma::qp {
 
 using bitmap::EntryState;
 
-// Does that transmission of the packet still wait for its acknowledgement? A READ's request does until its first answer
-// has come, or an acknowledgement; what is missing of the answers is judged elsewhere.
+// Does that transmission of the packet still wait for its acknowledgement? A READ request does until its first response
+// or an acknowledgement; missing responses are judged elsewhere.
 bool Requester::Impl::waits_since(Sequence sequence, Instant sent, Instant now) {
   ++looked_at;
   if (sequence < base || sequence >= next_sequence()) return false;
   const Psn psn = psn_of(sequence);
   const EntryState state = window.entry(psn).state;
   if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) return false;
-  if (window.sent_at(psn, now).ns() >> 6 != sent.ns() >> 6) return false;  // entries know it to 64 ns
+  if (window.sent_at(psn, now).ns() >> 6 != sent.ns() >> 6) return false;  // entries have a resolution of 64 ns
   const Message& message = message_of(sequence);
   return !message.answered() || !message.request_received;
 }
@@ -27,7 +27,7 @@ recovery::DelayJudge::Limits Requester::Impl::delay_limits() const {
   return {.interval = id.recovery->wan.walk_interval, .silent_wait = probe_timeout()};
 }
 
-// Spec 3, step 3. Where the receiver judges too, it tells reordering from loss: its feedback asks for the packet then.
+// Spec 3, step 3. A receiver that judges too distinguishes reordering from loss: its feedback requests the packet then.
 void Requester::Impl::on_delay_samples(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from,
                                        Instant now) {
   judge.heard(ack.echo_valid ? std::optional{std::min(wire::instant_of(ack.ts_echo, now), now)} : std::nullopt);
@@ -37,12 +37,12 @@ void Requester::Impl::on_delay_samples(recovery::DelayJudge& judge, const wire::
   const Psn psn = psn_of(from);
   const Instant sent = window.sent_at(psn, now);
   if (!waits_since(from, sent, now)) return;
-  // Once in T + delta: until then the retransmission may be on its way.
+  // Once in T + delta: until then the retransmission may be in flight.
   if (window.entry(psn).transmissions > 1 && (!wait || now - sent < *wait)) return;
   request_resend_range(from, from + 1, Counter::kRetransmittedExpected, now);
 }
 
-// What left before waits for its acknowledgement as well, and has not been logged: a standard peer has timeouts.
+// Packets that left before wait for their acknowledgement as well, and were not logged: a standard peer has timeouts.
 void Requester::Impl::log_what_is_under_way(recovery::DelayJudge& judge, Instant now) {
   std::vector<std::pair<Instant, Sequence>> under_way;
   for (Sequence at = base; at < next_sequence(); ++at) {

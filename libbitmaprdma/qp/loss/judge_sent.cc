@@ -1,5 +1,5 @@
-// Losses judged by the sender itself. RecoveryMode::kSelective, the yardstick: from acknowledgements, as TCP does. By
-// how long they take: judge_delays.cc.
+// Losses judged by the sender. RecoveryMode::kSelective, the baseline: from acknowledgements, as TCP does. By delays:
+// judge_delays.cc.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -8,7 +8,7 @@ namespace brdma::qp {
 
 using bitmap::EntryState;
 
-// Before the entry is acknowledged: when was it sent?
+// Records the send time before the entry is acknowledged.
 void Requester::Impl::note_delivered(Sequence sequence, Instant now) {
   const Psn psn = psn_of(sequence);
   const Instant sent = window.sent_at(psn, now);
@@ -20,7 +20,7 @@ void Requester::Impl::note_delivered(Sequence sequence, Instant now) {
   }
 }
 
-// What it told is known by now.
+// Its bits have been applied already.
 void Requester::Impl::judge_by_acknowledgement(const wire::BitmapAck& ack, Sequence from, Instant now) {
   if (recovery::DelayJudge* const delays = sender_judge->delays()) return on_delay_samples(*delays, ack, from, now);
   judge_sent(now);

@@ -1,5 +1,5 @@
-// Asking how the links of the path are, and what the answers mean (spec 3: link-state feedback, flow control;
-// recovery/link_inquiry.h). What is to be done about it is not one queue pair's affair: it is left for the engine.
+// Link inquiries on the path, and their evaluation (spec 3: link-state feedback, flow control;
+// recovery/link_inquiry.h). The reaction concerns more than one queue pair: it is left to the engine.
 #include "wire/link_state.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ recovery::LinkFacts facts_of(const wire::LinkStateFeedback& feedback) {
 }  // namespace
 
 // So many packets have waited too long (for T + delta, for the retransmission timer, or longer than a stall), or would
-// have: a switch has said that it dropped them.
+// have: a switch has reported them as dropped.
 void Requester::Impl::note_timed_out(std::uint32_t packets, Instant now) {
   if (packets == 0) return;
   CongestionState& state = signals_made();
@@ -45,7 +45,7 @@ bool Requester::inquiry_due(Instant now) const {
          me.signals->inquiry->is_due(me.id.recovery->wan, now);
 }
 
-// By the addresses and ports of the data: so it takes the same way.
+// With the addresses and ports of the data, so that it takes the same path.
 bool Requester::poll_inquiry(TransmitBatch& batch, Instant now) {
   if (impl_ == nullptr || !inquiry_due(now)) [[likely]]
     return false;
@@ -67,7 +67,7 @@ bool Requester::poll_inquiry(TransmitBatch& batch, Instant now) {
   return true;
 }
 
-// More congested links than the threshold: the destination gets less, at once.
+// More congested links than the threshold: the destination's rate is reduced at once.
 void Requester::handle_link_state(const wire::LinkStateFeedback& feedback) {
   Impl& me = *impl_;
   me.env.count(Counter::kLinkStateFeedback);
@@ -89,7 +89,7 @@ void Requester::handle_link_state(const wire::LinkStateFeedback& feedback) {
   inquiry->close();
 }
 
-// The time for answers is over, and not too many links are congested: the controller is told, which may change routes.
+// The time for replies is over, with few congested links: report to the controller, which may change routes.
 void Requester::Impl::conclude_inquiry(Instant now) {
   if (!signals || !signals->inquiry) return;
   recovery::LinkInquiry& inquiry = *signals->inquiry;
@@ -125,7 +125,7 @@ congestion::ManagedDestination* Requester::managed() const {
 
 Bandwidth Requester::delivered() const {
   if (impl_ == nullptr) return {};
-  // The window's own measure is of rounds that it bounded: without it, or with little to send, there are none.
+  // The window's own rate covers rounds that it bounded: without a bound, or with little to send, there are none.
   return Bandwidth::from_bps(std::max(impl_->congestion.delivered(), impl_->congestion.throughput()) * 8);
 }
 

@@ -1,6 +1,6 @@
-// Retransmission: entries that are pending leave before anything new, lowest PSN first, so that neighbours travel in
-// one batch whoever asked for them (spec 1: aggregated retransmission). Payload comes from the application's memory,
-// looked up anew: the region may be gone.
+// Retransmission: pending entries leave before new packets, lowest PSN first, so that neighbours travel in one batch,
+// whoever requested them (spec 1: aggregated retransmission). Payload comes from the application's memory, looked up
+// again: the region may be gone.
 #include <algorithm>
 #include <utility>
 
@@ -43,7 +43,7 @@ std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, 
   while (from < to) {
     const Message& message = message_of(from);
     Sequence first = from, end = std::min(to, message.end());
-    if (message.answered()) {  // one request brings all responses that are missing
+    if (message.answered()) {  // one request brings all missing responses
       first = std::max(message.first, base);
       end = message.end();
     }
@@ -53,7 +53,7 @@ std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, 
   return requested;
 }
 
-// Until more has come to leave with it; a full batch, and what a timeout or probe sends, need no more.
+// Waits until more can leave with it; a full batch, and packets of a timeout or probe, do not wait.
 bool Requester::Impl::holds_back(Instant now) const {
   constexpr std::uint32_t kFullBatch = 16;
   if (loss_recovery == nullptr) return false;
@@ -61,7 +61,7 @@ bool Requester::Impl::holds_back(Instant now) const {
          !timers.has_grant();
 }
 
-// What was lost again leaves this count by being requested again.
+// A retransmission lost again leaves this count when it is requested again.
 bool Requester::Impl::resend_window_full(std::uint32_t more) const {
   const std::uint32_t most = id.recovery->resend_window;
   return most != 0 && resent_under_way + more >= most && !timers.has_grant();
@@ -107,7 +107,7 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
                                   TransmitBatch& batch, Instant now) {
   const std::uint32_t mtu = id.mtu();
   const std::uint32_t payload = message.payload_at(sequence, mtu);
-  // Under the congestion window like new packets, but for what breaks a silence.
+  // Under the congestion window like new packets, except those that end a silence.
   if (!congestion_admits(payload) && !timers.has_grant()) {
     congestion_limited = true;
     return false;
@@ -117,19 +117,19 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
     break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
-  DescriptionBuffer description;
+  ReferenceBuffer reference;
   std::span<const Slice> slices = cursor.slices();
-  if (message.by_reference != 0) slices = description.describe(id.local->own_key(), slices);
+  if (message.by_reference != 0) slices = reference.make(id.local->own_key(), slices);
   wire::Packet packet;
   build_data(packet, message, sequence, true, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
-  // A standard peer acknowledges nothing unasked: whoever waits behind this one waits for that.
+  // A standard peer acknowledges only on request: a waiting packet behind this one depends on it.
   packet.bth.ack_request = window.pending() == 1 || ends_rnr_recovery(sequence) || resend_window_full(1) ||
                            wants_ack(message, sequence + 1 == message.end());
   if (!congestion_admits(payload)) timers.use_grant();
   if (paths) [[unlikely]]
-    label(packet, batch, 1, true, now);
+    fill_path_fields(packet, batch, 1, true, now);
   batch.add(packet, slices, payload);
   left_again(sequence, batch.path(), now);
   flight.pipe += payload;
@@ -137,10 +137,10 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   return true;
 }
 
-// Towards a peer of ours the run of pending responses from `pending` on. Any other gets one request for all from the
-// oldest that is missing to the last that is pending (in go-back-N to the end, as plain RoCE does), with what has come
-// in between: Linux's responder takes the start of the newest repetition for the start of the READ, and drops without
-// a word what asks for something before that.
+// A peer in bitmap mode gets the run of pending responses from `pending` on. Any other gets one request for all from
+// the oldest missing to the last pending one (in go-back-N to the end, as plain RoCE does), including received ones in
+// between. Linux's responder takes the start of the newest repetition for the start of the READ, and silently drops
+// requests for earlier parts.
 Requester::Impl::Rerequested Requester::Impl::read_rerequest(Sequence pending, const Message& message) const {
   const auto state = [this](Sequence at) { return window.entry(psn_of(at)).state; };
   Rerequested asked{pending, message.end()};
@@ -166,7 +166,7 @@ bool Requester::Impl::resend_request(Sequence pending, Message& message, Payload
   }
   wire::Packet packet;
   build_request(packet, message, asked.first, asked.packets(), true, now);
-  // Who has got the other one by then need not answer all of it twice.
+  // A receiver that has got the other one by then need not respond twice.
   if (std::exchange(message.reported_dropped, false) && !message.request_received && id.peer_knows_copies &&
       message.kind == MessageKind::kRead && packet.bitmap) {
     wire::mark_copy(packet);
@@ -174,7 +174,7 @@ bool Requester::Impl::resend_request(Sequence pending, Message& message, Payload
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   if (paths) [[unlikely]]
-    label(packet, batch, asked.packets(), true, now);
+    fill_path_fields(packet, batch, asked.packets(), true, now);
   batch.add(packet, cursor.slices(), payload);
   for (Sequence at = asked.first; at < asked.end; ++at) {
     if (window.entry(psn_of(at)).state != EntryState::kRetransmitPending) continue;
@@ -186,10 +186,10 @@ bool Requester::Impl::resend_request(Sequence pending, Message& message, Payload
   return true;
 }
 
-// After a timeout only the first and the last undecided packet are sent again: with the peer merely slow, more would be
-// wasted. An acknowledgement of something that was sent after the timeout decides: what was sent before it and is still
-// missing is lost. One of something sent before, or of most of it, shows that the timeout was spurious, as this host or
-// the peer had no core for a while: the congestion windows stay as they are (in the spirit of Eifel, RFC 4015).
+// After a timeout only the first and the last undecided packet are retransmitted: with a merely slow peer more would be
+// waste. An acknowledgement of a packet sent after the timeout decides: earlier packets still missing are lost. One of
+// a packet sent before, or of most of them, shows that the timeout was spurious, as this host or the peer had no core
+// for a while. The congestion windows then stay as they are (in the spirit of Eifel, RFC 4015).
 void Requester::Impl::note_evidence(Instant sent, Instant now) {
   const auto timeouts = timers.take_undecided();
   if (!timeouts || sent < timeouts->last) return;

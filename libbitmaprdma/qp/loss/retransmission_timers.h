@@ -1,7 +1,7 @@
-// qp/loss/retransmission_timers.h - what a requester's retransmission timers count from: when the RTO was armed and how
-// far it has backed off, whether the tail loss probe (TLP) of this silence has left, since when the retry limit counts,
-// and whether the last timeouts may have been spurious. State and its transitions alone: how long each timer is, and
-// what is sent when one fires, stands in timeout.cc.
+// qp/loss/retransmission_timers.h - start times of a requester's retransmission timers: when the RTO was armed and its
+// backoff, whether the tail loss probe (TLP) of this silence has left, the start of the retry limit, and whether the
+// last timeouts may have been spurious. State and transitions only: timeout.cc has the lengths of the timers and their
+// actions.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace brdma::qp {
 class RetransmissionTimers {
  public:
   // --- transitions ---
-  // Something left when nothing was in flight.
+  // A packet left when nothing was in flight.
   void on_flight_begun(Instant now) {
     on_progress(now);
     granted_ = 0;
@@ -29,7 +29,7 @@ class RetransmissionTimers {
     backoff_ = 0;
     probe_sent_ = false;
   }
-  // Something left or came.
+  // A packet left or came.
   void on_activity(Instant now) { activity_ = now; }
   void on_acknowledgement(Instant now) {
     on_activity(now);
@@ -46,14 +46,15 @@ class RetransmissionTimers {
     armed_ = activity_ = now;
     if (backoff_ < kCountMax) ++backoff_;
   }
-  // The receiver may be ready again: all counts from here, but for the backoff.
+  // The receiver may be ready again: all timers restart, but the backoff stays.
   void on_rnr_end(Instant now) { progress_ = armed_ = activity_ = now; }
-  // The base of the send window stood still while later packets arrived. Once more only after an acknowledgement.
+  // The base of the send window stood still while later packets arrived. Again only after an acknowledgement.
   void on_window_stall() { acknowledged_since_stall_ = false; }
-  // This process did not run for `pause`, which is no silence of the peer's; `at_least`: what is left of the retries.
+  // This process did not run for `pause`, which is no silence of the peer's; `at_least`: progress time that leaves one
+  // retry.
   void on_own_pause(Duration pause, Instant at_least) { progress_ = std::max(progress_ + pause, at_least); }
 
-  // --- what the timers count from ---
+  // --- start times ---
   [[nodiscard]] Instant progress() const { return progress_; }  // the retry limit
   [[nodiscard]] Instant armed() const { return armed_; }        // the RTO
   [[nodiscard]] Instant activity() const { return activity_; }  // the probe
@@ -61,16 +62,16 @@ class RetransmissionTimers {
   [[nodiscard]] bool probe_sent() const { return probe_sent_; }
   [[nodiscard]] bool acknowledged_since_stall() const { return acknowledged_since_stall_; }
 
-  // --- retransmissions that may pass the congestion window: what was sent before a timeout still fills it ---
+  // --- retransmissions that may exceed the congestion window: packets sent before a timeout still fill it ---
   void grant(unsigned packets) { granted_ = packets; }
   [[nodiscard]] bool has_grant() const { return granted_ > 0; }
   void use_grant() { --granted_; }
 
-  // --- spurious timeouts (in the spirit of Eifel, RFC 4015): what was sent before a timeout is undecided until the
-  //     peer is known to have received something that was sent after it ---
+  // --- spurious timeouts (in the spirit of Eifel, RFC 4015): packets sent before a timeout are undecided until the
+  //     peer is known to have received a packet sent after it ---
   struct Timeouts {
-    Instant last;               // what was sent before is undecided
-    std::uint32_t packets = 0;  // not acknowledged then
+    Instant last;               // packets sent before are undecided
+    std::uint32_t packets = 0;  // unacknowledged then
     std::uint16_t count = 0;
   };
   [[nodiscard]] bool has_undecided() const { return undecided_.has_value(); }
@@ -97,7 +98,7 @@ class RetransmissionTimers {
   void end_stall() { stalled_ = false; }
 
  private:
-  static constexpr std::uint16_t kCountMax = std::numeric_limits<std::uint16_t>::max();  // a stopped peer has no end
+  static constexpr std::uint16_t kCountMax = std::numeric_limits<std::uint16_t>::max();  // a stopped peer has no limit
 
   Instant progress_, armed_, activity_;
   CompactOptional<Instant> undecided_;

@@ -1,5 +1,5 @@
-// qp/loss/sender_judge.h - what a sender keeps that judges losses by itself: RecoveryMode::kSelective, kWan and
-// kWanFeedback. Not there in any other mode.
+// qp/loss/sender_judge.h - state of a sender that judges losses by itself: RecoveryMode::kSelective, kWan and
+// kWanFeedback. Absent in any other mode.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace brdma::qp {
 
-// The second yardstick, IRN (timeout.cc): where few packets are in flight, and where more.
+// The second baseline, IRN (timeout.cc): timeouts for few packets in flight, and for more.
 struct IrnTimeouts {
   Duration low, high;
 };

@@ -1,5 +1,5 @@
-// Asking a silent peer's host whether the process is only stopped (recovery/stopped_peer.h), and what follows from its
-// reply: the retry count's time begins again (Requester::Impl::death(), timeout.cc).
+// Queries to a silent peer's host whether the process is only stopped (recovery/stopped_peer.h). A reply restarts the
+// retry limit's time (Requester::Impl::retry_limit_at(), timeout.cc).
 #include "wire/stopped_peer.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ recovery::StoppedPeerLimits Requester::Impl::stopped_limits() const {
 
 bool Requester::Impl::peer_is_stopped() const { return signals && signals->stopped.is_stopped(timers.progress()); }
 
-// As death() and beside it: where that is asked.
+// Read next to retry_limit_at(), in the same places.
 std::optional<Instant> Requester::Impl::stopped_query_at() const {
   if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
   return (signals ? signals->stopped : recovery::StoppedPeer{}).query_at(timers.progress(), stopped_limits());
@@ -73,8 +73,8 @@ void Requester::handle_stopped_reply(const wire::StoppedReply& reply, Instant no
 
 }  // namespace qp
 
-// In a batch of its own, for it goes to another socket of the peer's; of several paths by each in turn. False: there is
-// none, or the batch has other packets.
+// In a batch of its own, since it goes to another socket of the peer; with several paths by each in turn. False: none
+// is due, or the batch has other packets.
 bool QueuePair::poll_stopped_query(qp::TransmitBatch& batch, Instant now) {
   if (!requester_.stopped_query_due()) {
     requester_.forget_stopped_query();

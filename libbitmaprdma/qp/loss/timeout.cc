@@ -1,15 +1,16 @@
-// Silence: the tail loss probe, the retransmission timeout, the peer's death, the end of an RNR wait, and the packet
-// that asks a peer without credit.
+// Silence: the tail loss probe, the retransmission timeout, the retry limit, the end of an RNR wait, and the packet
+// that probes a peer without credit.
 //
 //   bitmap mode    probe after max(250 us, 2 SRTT, 5/4 D) without anything; timeout after max(1 ms, SRTT + 4 RTTVAR,
 //                  2 D) without progress, at most the queue pair's own timeout, or two of the path's shortest round
-//                  trips if that is longer; doubling up to there, or to 200 ms if that is less; death after retry_count
-//                  + 1 of the longest of: the queue pair's timeout, four of it up to a second, two of those round
-//                  trips. D: when the last of what is under way should be answered, by the path's rate. Neither is
-//                  shorter than the longest round trip of late, and some
-//   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; death after retry_count of
-//                  them
-// Death waits while the peer's host says that its process is stopped (stopped_peer.cc), and while we were stopped.
+//                  trips if that is longer; doubling up to there, or to 200 ms if that is less; retry limit after
+//                  retry_count + 1 of the longest of: the queue pair's timeout, four of it up to a second, two of those
+//                  round trips. D: expected response time of the last packet in flight, by the path's rate. Neither is
+//                  shorter than the longest recent round trip, with a margin
+//   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; retry limit after
+//                  retry_count of them
+// The retry limit waits while the peer's host reports its process as stopped (stopped_peer.cc), and while we were
+// stopped.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -19,21 +20,21 @@ namespace {
 
 using bitmap::EntryState;
 
-// Before the first measurement nothing is known of the path.
+// Before the first RTT sample the path is unknown.
 constexpr std::int64_t kStallRtts = 4;
 constexpr Duration kFirstTimeout = 5_ms, kFirstProbe = 2_ms;
 constexpr std::uint64_t kBridgeBurstMax = 48 * 1024;
-constexpr Duration kLongStall = 100_ms;  // longer than a busy machine keeps a process waiting; an operator is told
-constexpr Duration kTimeoutMax = 1_s;    // where the attribute says "never"
-// The standard lets a local ACK timeout last up to four times its value (IBTA 9.7.6.1.3). For giving a peer up we take
-// all of it: a process on a busy machine may well not run for half a second, and is not dead.
-// Not more than a second of it, though: who asks for long timeouts has thought of that.
+constexpr Duration kLongStall = 100_ms;  // longer than a busy machine delays a process; reported to the operator
+constexpr Duration kTimeoutMax = 1_s;    // if the attribute is "never"
+// The standard lets a local ACK timeout last up to four times its value (IBTA 9.7.6.1.3). The retry limit uses all of
+// it: a process on a busy machine may well not run for half a second and still be alive. At most one second of it,
+// though: long timeouts are chosen deliberately.
 constexpr std::int64_t kTimeoutSlack = 4;
 constexpr Duration kSlackMax = 1_s;
-// Bitmap mode's timeouts double no further, so that a path that has come back is found soon: long timeouts (RDMA-CM's
-// are 2 s) are for outlasting an outage. A peer that is gone costs two packets in this time.
+// Bitmap mode's timeouts double no further, so that a restored path is found soon: long timeouts (RDMA-CM's are 2 s)
+// are for outlasting an outage. A dead peer costs two packets in this time.
 constexpr Duration kBackoffMax = 200_ms;
-// A deadline that is seen to so much later was not seen to in time: our own process was stopped, or had no core.
+// A deadline handled so much later shows that our own process was stopped, or had no core.
 constexpr Duration kOwnPauseMin = 50_ms;
 
 void consider(std::optional<Instant>& first, std::optional<Instant> at) {
@@ -46,13 +47,13 @@ Duration Requester::Impl::attribute_timeout() const {
   return Duration::from_ns(std::int64_t{4096} << id.attributes.timeout);
 }
 
-// An application that does not know how long the path is may ask for less than a round trip.
+// An application that does not know the path's length may set less than a round trip.
 Duration Requester::Impl::two_trips() const { return std::max(rtt.minimum(), congestion.base_rtt()) * 2; }
 
 void Requester::follow_irn(const IrnTimeouts& timeouts) { impl_->sender_judge->follow_irn(timeouts); }
 
-// IRN (Mittal et al., SIGCOMM 2018, section 3.1): the short one where so few packets are in flight that an unnecessary
-// retransmission costs little, the long one otherwise. Neither grows.
+// IRN (Mittal et al., SIGCOMM 2018, section 3.1): the short timeout with so few packets in flight that an unnecessary
+// retransmission costs little, the long one otherwise. Neither backs off.
 Duration Requester::Impl::irn_timeout() const {
   constexpr std::uint32_t kFew = 3;
   return flight.packets <= kFew ? sender_judge->irn()->low : sender_judge->irn()->high;
@@ -75,7 +76,7 @@ Duration Requester::Impl::probe_timeout() const {
   return std::max(rtt.probe_timeout(floor), response_expected() * 5 / 4);
 }
 
-// What is under way leaves one packet behind the other at the path's rate: until the last of it is answered.
+// Packets in flight leave at the path's rate: time until the last of them is acknowledged.
 Duration Requester::Impl::response_expected() const {
   return rtt.minimum() + congestion.time_for(flight.pipe) + response_congestion.time_for(responses.bytes);
 }
@@ -87,22 +88,22 @@ std::optional<Instant> Requester::Impl::retransmit_deadline() const {
   return timers.armed() + (peer_is_stopped() ? std::max(timeout, stopped_timeout()) : timeout);
 }
 
-// What waits for a stopped peer in its socket is enough for it to answer when it goes on; and then, four more times.
+// The packets waiting in a stopped peer's socket suffice for a response when it continues; four more times after that.
 Duration Requester::Impl::stopped_timeout() const { return std::min(kBackoffMax, retries_time() / 4); }
 
 std::optional<Instant> Requester::Impl::probe_deadline() const {
   if (window.in_window() == 0 || window.pending() > 0 || rnr_until || timers.probe_sent()) return std::nullopt;
   if (follows_irn()) return std::nullopt;
-  // A standard peer says nothing to a packet that it has; but a READ can be asked again of anybody.
+  // A standard peer does not acknowledge a duplicate probe; but a READ can be re-requested from any peer.
   if (!id.bitmap_agreed && (responses.packets == 0 || goes_back())) {
     return std::nullopt;
   }
   return timers.activity() + probe_timeout();
 }
 
-// The window stands still: packets beyond arrive, the one at its base does not. (Its hole is the FFM's to repair, but
-// FFMs may be lost too.) Where nothing at all comes any more it is not a stall but a silence, and repeating everything
-// each time would outdo the timeouts that double.
+// The window stands still: packets beyond arrive, the one at its base does not. (The FFM should report the hole, but
+// FFMs may be lost too.) If nothing arrives any more it is a silence, not a stall, and resending everything each time
+// would exceed the RTO's backoff.
 Duration Requester::Impl::stall_limit() const {
   return std::max(id.recovery->send_stall_min, rtt.smoothed() * kStallRtts);
 }
@@ -121,7 +122,7 @@ void Requester::Impl::fire_stall(Instant now) {
   for (Sequence at = first_unreported(cumulative, arrived_end); at < arrived_end;
        at = first_unreported(at + 1, arrived_end))
     suspect(at, now);
-  // The peer may have lost its core, and have the others in its socket: what comes back of this one will say.
+  // The peer may have lost its core, with the other packets in its socket: the reply to this one will show it.
   const Sequence first = first_unreported(cumulative, arrived_end);
   if (first < arrived_end) request_resend_range(first, first + 1, Counter::kRetransmittedAck, now);
 }
@@ -132,15 +133,15 @@ void Requester::Impl::suspect(Sequence sequence, Instant now) {
   trace_entry(sequence, EntryState::kSentUnacked, EntryState::kSuspectedLost, now);
 }
 
-// While the window is full and nothing comes, new packets go on leaving for a while at the rate of the path: a peer
-// that has lost its core finds them in its socket. Their acknowledgements being late is no loss yet.
+// While the window is full and nothing arrives, new packets leave for a while at the path's rate: a peer that has lost
+// its core finds them in its socket. Late acknowledgements of them are no loss yet.
 std::optional<Instant> Requester::Impl::bridge_deadline() const {
   if (!id.bitmap_agreed || !congestion_limited || window.pending() > 0 || timers.has_undecided()) return std::nullopt;
   const auto next = congestion.next_bridge(bridged);
   return next ? std::optional{std::max(*next, bridge_from)} : std::nullopt;
 }
 
-// One burst, and the next when the path has had the time for it: we may have been away ourselves.
+// One burst, and the next when the path has had the time for it: this process may have been stopped itself.
 void Requester::Impl::extend_bridge(Instant now) {
   const std::uint64_t before = bridged;
   bridged = std::max(before, std::min(congestion.bridge_bytes(now), before + kBridgeBurstMax));
@@ -160,27 +161,27 @@ Duration Requester::Impl::retry_time() const {
 
 Duration Requester::Impl::retries_time() const { return retry_time() * (std::int64_t{id.attributes.retry_count} + 1); }
 
-// A process that was stopped itself, or had no core, finds its deadlines long past. It has listened to nobody in that
-// time, so that it does not count as silence; and a retry is left in any case, whose answer may be on its way. (What
-// came meanwhile lies in the socket: a round of it is taken before timers are looked at.)
+// A process that was stopped, or had no core, finds its deadlines long past. It received nothing in that time, so the
+// time does not count as silence. One retry remains in any case, whose acknowledgement may be in flight. (Packets
+// received meanwhile lie in the socket: a round of them is processed before timers are checked.)
 void Requester::Impl::note_own_pause(Instant now) {
   const auto due = retransmit_deadline();
   if (!due || now - *due < kOwnPauseMin) return;
   timers.on_own_pause(now - *due, now + retry_time() - retries_time());
 }
 
-// Silence is death only when it lasted through a retransmission: we ourselves may have been the sleeper.
+// The retry limit ends a silence only if it lasted through a retransmission: this process may have been stopped.
 bool Requester::Impl::may_exceed_retry_limit() const { return timers.backoff() > 0 || id.attributes.retry_count == 0; }
 
-// Something is under way, and only the retransmission timeout and the probe can be due: the rest of next_timeout() says
-// nothing.
+// Packets are in flight, and only the retransmission timeout and the probe can be due: the other deadlines of
+// next_timeout() are unset.
 bool Requester::Impl::waits_plainly() const {
   return window.in_window() > 0 && window.pending() == 0 && id.can_send() && id.bitmap_agreed && !rnr_until &&
          sender_judge == nullptr && !has_signals() && loss_recovery == nullptr && !credit_probe_at &&
          !congestion_limited && arrived_end <= cumulative && !may_exceed_retry_limit();
 }
 
-// Precondition: waits_plainly(). As retransmit_deadline() and probe_deadline() have it before the first timeout.
+// Precondition: waits_plainly(). The same as retransmit_deadline() and probe_deadline() before the first timeout.
 Instant Requester::Impl::plain_deadline() const {
   const RecoveryConfig& config = *id.recovery;
   const bool sampled = rtt.has_sample();
@@ -249,7 +250,7 @@ Outcome Requester::handle_timeout(Instant now) {
   return me.outcome(now);
 }
 
-// The newest entry that is not acknowledged. Where all have arrived but were not heard to be executed (the last
+// The newest unacknowledged entry. If all have arrived but their execution is not acknowledged (the last
 // acknowledgement was lost), the newest of all is opened again: a duplicate is acknowledged.
 Sequence Requester::Impl::last_open(Instant now) {
   Sequence last = next_sequence() - 1;
@@ -262,13 +263,13 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   env.count(Counter::kLocalAckTimeout);
   env.trace(now, id.qpn, trace::TimeoutFired{false, window.base()});
   timers.on_timeout(now);
-  if (paths) paths->forget_silence();  // all are silent: that says nothing of any
+  if (paths) paths->forget_silence();  // all are silent: no evidence against any
   if (!timers.is_stalled() && now - timers.progress() >= kLongStall) {
     timers.begin_stall();
     env.count(Counter::kStallsBegun);
     env.note(now, id.qpn, trace::EventType::kStallBegun, window.base().value());
   }
-  if (rnr_recovery) widen_rnr_recovery();  // what would have done so may have been lost
+  if (rnr_recovery) widen_rnr_recovery();  // the acknowledgements that would have done so may have been lost
   if (!id.bitmap_agreed) {
     request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
     return;
@@ -283,11 +284,11 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   const std::uint32_t waiting = window.unacked() - window.pending();
   std::uint32_t again = request_resend_range(first, first + 1, Counter::kRetransmittedTimeout, now);
   again += request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
-  // In one silence all of them wait too long once; after that only what the timer sent again.
+  // In one silence all packets time out once; after that only those that the timer retransmitted.
   note_timed_out(timers.backoff() == 1 ? waiting : again, now);
 }
 
-// The oldest, and all that is missing before something that has arrived.
+// The oldest, and all missing packets before a received one.
 void Requester::Impl::resend_by_irn(Instant now) {
   timers.grant(1);
   if (window.unacked() == 0) reopen(base, message_of(base), now);
@@ -296,8 +297,8 @@ void Requester::Impl::resend_by_irn(Instant now) {
   request_resend_range(first, std::max(first + 1, arrived_end), Counter::kRetransmittedTimeout, now);
 }
 
-// The last packet once more: if the tail was lost, the receiver now sees a gap and says what is missing. What is
-// missing of answers we know ourselves. A standard peer wants requests in order, so the first unanswered goes instead.
+// Retransmits the last packet: if the tail was lost, the receiver now sees a gap and reports the missing packets.
+// Missing responses are known here. A standard peer needs requests in order, so the first unanswered goes instead.
 void Requester::Impl::fire_probe(Instant now) {
   env.trace(now, id.qpn, trace::TimeoutFired{true, window.base()});
   timers.on_probe(now);
@@ -305,7 +306,7 @@ void Requester::Impl::fire_probe(Instant now) {
     for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i)
       request_again(loss_recovery->response_gaps[i], now);
   }
-  // A retransmission that everything else waits for, and that may be lost too.
+  // A retransmission that blocks everything else may be lost too.
   const bool stuck =
       id.bitmap_agreed && cumulative < next_sequence() && window.entry(psn_of(cumulative)).transmissions > 1;
   if (stuck) request_resend_range(cumulative, cumulative + 1, Counter::kRetransmittedProbe, now);
@@ -314,7 +315,7 @@ void Requester::Impl::fire_probe(Instant now) {
   if (probe == next_sequence()) return;
   const Message& message = message_of(probe);
   if (message.answered() && responses_seen <= message.first) {
-    request_resend_range(probe, probe + 1, Counter::kRetransmittedProbe, now);  // nothing of it came: the whole request
+    request_resend_range(probe, probe + 1, Counter::kRetransmittedProbe, now);  // no response yet: the whole request
   } else {
     request_resend(probe, message, Counter::kRetransmittedProbe, now);
   }

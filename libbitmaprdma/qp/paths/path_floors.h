@@ -1,13 +1,12 @@
-// qp/paths/path_floors.h - the shortest round trips of late, by the path there and the path back, without what packets
-// lay in the hosts. What is longer than that has waited in a queue; a path that is longer than another is not a fuller
-// one. The way back counts too: acknowledgements inside data are sprayed as that is, the others keep to one path until
-// it falls silent.
+// qp/paths/path_floors.h - the shortest recent round trips, by forward and return path, without the packets' time in
+// the hosts. Longer round trips include queueing; a longer path is not a fuller one. The return path counts too:
+// piggybacked ACKs are sprayed with their data, the others keep to one path until it falls silent.
 //
-// A way back that is new is measured with the queue that stands then, and would hide it. So its first round trip counts
-// without what the packet waited on its way there, which is known from the times of arrival at the peer: compared with
-// each other alone, for its clock is another.
+// A new return path is measured with the queue that stands then, which would stay hidden. So its first round trip
+// counts without the packet's queueing on the forward path. That is known from arrival times at the peer, compared only
+// with each other, because its clock is another.
 //
-// Of late: of the last one to two periods. A path may become longer, and clocks drift.
+// Recent: the last one to two periods. A path may become longer, and clocks drift.
 #pragma once
 
 #include <algorithm>
@@ -30,17 +29,17 @@ class PathFloors {
 
   struct Sample {
     std::size_t path = 0;
-    std::uint16_t back = 0;  // UDP source port that the answer came from
+    std::uint16_t back = 0;  // UDP source port of the reply
     Duration round_trip;
-    Duration one_way;  // from our clock when it left to the peer's when it arrived
-    // Of both, what was spent lying in hosts that had no core: no path is longer for that.
+    Duration one_way;  // from our clock at sending to the peer's at arrival
+    // Of both, time in hosts that had no core: it does not lengthen the path.
     Duration waited{}, waited_there{};
   };
-  // Answers the floor, this one included.
+  // Returns the floor, this sample included.
   Duration sample(const Sample& sample, Instant now);
-  // Of all ways back; nothing where none was measured.
+  // Over all return paths; nothing if none was measured.
   [[nodiscard]] std::optional<Duration> shortest(std::size_t path) const;
-  // How much longer the longest path there is than the shortest.
+  // How much longer the longest forward path is than the shortest.
   [[nodiscard]] Duration skew() const;
 
  private:
@@ -55,7 +54,7 @@ class PathFloors {
   };
   struct There {
     Floor one_way;
-    std::array<Floor, kPathsMax> backs;  // by the place of the port in backs_; ports that find none share the last
+    std::array<Floor, kPathsMax> backs;  // by the index of the port in backs_; ports beyond share the last
   };
   [[nodiscard]] std::size_t place_of(std::uint16_t back);
   void begin_period(Instant now);
@@ -67,20 +66,20 @@ class PathFloors {
   mutable std::optional<Duration> skew_;  // nothing: a floor has changed since
 };
 
-// What a congestion window is to hear of round trips that take different ways.
+// RTT samples of different paths, normalised for the congestion window.
 class RoundTripSamples {
  public:
   explicit RoundTripSamples(std::size_t paths) : floors_(paths) {}
   struct RoundTripSample {
-    Duration round_trip;  // how much longer than its floor it was, on top of the mean floor
-    Duration base_moved;  // how much longer that mean has become, which is no queueing
+    Duration round_trip;  // excess over its floor, on top of the mean floor
+    Duration base_moved;  // increase of that mean, which is no queueing
   };
   RoundTripSample take(const PathFloors::Sample& sample, Instant now);
   [[nodiscard]] const PathFloors& floors() const { return floors_; }
 
  private:
   PathFloors floors_;
-  std::optional<Duration> mean_;  // of the packets that were heard of lately
+  std::optional<Duration> mean_;  // of the recently acknowledged packets
 };
 
 }  // namespace brdma::qp

@@ -1,5 +1,5 @@
-// qp/paths/path_trail.h - what left last on one path, for the next packet there to name (docs/wire.md: before on this
-// path).
+// qp/paths/path_trail.h - the last packets sent on one path, for the next packet there to name (docs/wire.md: before on
+// this path).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace brdma::qp {
 
 class PathTrail {
  public:
-  // A packet of `psns` PSNs leaves for the first time: what its header says of those before it.
+  // A packet of `psns` PSNs leaves for the first time: returns the header field about those before it.
   wire::BeforeOnPath extend(Psn psn, std::uint32_t psns) {
     wire::BeforeOnPath before;
     const std::int32_t away = distance(psn, last_);
@@ -28,7 +28,7 @@ class PathTrail {
   }
 
  private:
-  bool begun_ = false;  // the others mean something
+  bool begun_ = false;  // the other members are valid
   Psn last_;            // newest PSN that was sent on it for the first time
   std::uint32_t run_ = 0;
 };

@@ -1,12 +1,12 @@
-// qp/paths/paths_evidence.cc - a receiver whose peer sends on several paths (spec 1: multipath): what each packet says
-// of the gaps (qp/paths/paths_receive.h).
+// qp/paths/paths_evidence.cc - a receiver whose peer sends on several paths (spec 1: multipath): evidence of each
+// packet about the gaps (qp/paths/paths_receive.h).
 #include <algorithm>
 
 #include "qp/receive/responder_impl.h"
 
 namespace brdma::qp {
 
-// A packet that names its path, of a peer whose CAPS says that it sends on several. (Else: the global bitmap alone.)
+// A packet that names its path, of a peer whose CAPS announces several. (Else: the global bitmap alone.)
 void Responder::Impl::note_path(const wire::Packet& packet, Instant now) {
   if (!paths) {
     paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, arrived_at(now));
@@ -17,24 +17,25 @@ void Responder::Impl::note_path(const wire::Packet& packet, Instant now) {
   ack.echo_kept = false;
 }
 
-// `copy` is to be acknowledged. It is perhaps there for nothing but to try its path: what comes behind it in a burst,
-// which one acknowledgement answers, must not take its echo.
+// `copy` is to be acknowledged. It may be a probe of its path: later packets of a burst, which one acknowledgement
+// covers, must not take its echo.
 void Responder::Impl::keep_echo(const wire::Packet& copy) {
   if (identity.receiving_paths > 1 && copy.bth.ack_request) ack.echo_kept = ack.echo_valid;
 }
 
-// A sign that what we say is not heard: a duplicate, feedback that has to be repeated. A lost packet explains one as
-// well; but who hears nothing runs out of window. So only signs between which nothing new came count.
+// Signs that our acknowledgements are lost: a duplicate, feedback that has to be repeated. A lost packet explains one
+// as well; but a sender without acknowledgements runs out of window. So only signs without a new packet in between
+// count.
 void Responder::Impl::note_acknowledgement_lost() {
   constexpr std::uint32_t kSigns = 2;
-  if (unheard.highest != window.highest()) unheard.signs = 0;
-  unheard.highest = window.highest();
-  if (++unheard.signs < kSigns) return;
-  unheard.signs = 0;
-  ++unheard.changes;
+  if (ack_loss.highest != window.highest()) ack_loss.signs = 0;
+  ack_loss.highest = window.highest();
+  if (++ack_loss.signs < kSigns) return;
+  ack_loss.signs = 0;
+  ++ack_loss.changes;
 }
 
-// `packet` came early, and the gap records know of it.
+// `packet` came early and is in the gap records.
 void Responder::Impl::look_for_path_evidence(const wire::Packet& packet, Instant now) {
   if (!packet.bitmap || out_of_order->gaps.empty()) return;
   const Instant seen = arrived_at(now);

@@ -10,11 +10,11 @@ namespace {
 using bitmap::GapRecord;
 using bitmap::GapState;
 
-// The difference between paths counts in times of what a single path may be late: before it is known, and at least.
+// The difference between paths counts as so many times the lateness of a single path: before it is known, and at least.
 constexpr std::int64_t kAcrossTimes = 4;
-// A path that has been silent for so long holds nothing back any more.
+// A path that has been silent for so long no longer delays any gap.
 constexpr Duration kInUse = 10_ms;
-// After a pause of this length that counts anew: then no path has been heard of late.
+// After a pause of this length that time restarts: no path has delivered recently.
 constexpr Duration kPause = 1_ms;
 
 recovery::ToleranceConfig within_a_path(const RecoveryConfig& config) {
@@ -24,7 +24,7 @@ recovery::ToleranceConfig within_a_path(const RecoveryConfig& config) {
           .time_ceiling = config.time_ceiling};
 }
 
-// Depth says nothing across paths, so that only the ceiling bounds it.
+// Depth is no evidence across paths, so that only the ceiling bounds it.
 recovery::ToleranceConfig across_paths(const RecoveryConfig& config) {
   const Duration age = config.age_max * kAcrossTimes, stall = config.stall_max * kAcrossTimes;
   return {
@@ -37,7 +37,7 @@ recovery::ToleranceConfig across_paths(const RecoveryConfig& config) {
 }  // namespace
 
 ReceivePaths::ReceivePaths(const RecoveryConfig& config, std::uint32_t count, bitmap::SegmentPool& pool, Instant now)
-    : across_(across_paths(config)), busy_since_(now), heard_at_(now) {
+    : across_(across_paths(config)), busy_since_(now), last_arrival_(now) {
   paths_.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) paths_.emplace_back(within_a_path(config), window_shape(config), pool);
 }
@@ -48,10 +48,10 @@ void ReceivePaths::configure(const RecoveryConfig& config) {
 }
 
 void ReceivePaths::heard(std::uint8_t path, Instant now) {
-  if (now - heard_at_ > kPause) busy_since_ = now;
-  heard_at_ = now;
+  if (now - last_arrival_ > kPause) busy_since_ = now;
+  last_arrival_ = now;
   if (path < paths_.size()) {
-    paths_[path].heard_at = now;
+    paths_[path].last_arrival = now;
     ++paths_[path].packets;
   } else {
     strangers_ = true;
@@ -91,7 +91,7 @@ bool ReceivePaths::attribute(const wire::Bxth& header, Psn psn, bitmap::GapTable
 }
 
 bool ReceivePaths::in_use(const Path& path, Instant now) const {
-  return now - std::max(path.heard_at, busy_since_) < kInUse;
+  return now - std::max(path.last_arrival, busy_since_) < kInUse;
 }
 
 bool ReceivePaths::laggard_passed(std::uint8_t path, const GapRecord& gap, Instant now) {

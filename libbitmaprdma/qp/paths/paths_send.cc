@@ -9,7 +9,7 @@ namespace brdma::qp {
 namespace {
 
 constexpr std::uint32_t kSilentLosses = 3;  // with 5 % loss one path in 8000 times
-constexpr Duration kProbesApart = 200_us;   // a burst is answered by one acknowledgement, which tells of one path
+constexpr Duration kProbesApart = 200_us;   // one acknowledgement covers a burst, and shows one path
 
 }  // namespace
 
@@ -35,8 +35,8 @@ std::uint32_t SendPaths::usable_count() const {
       std::count_if(paths_.begin(), paths_.end(), [](const Path& path) { return path.usable(); }));
 }
 
-std::uint8_t SendPaths::control_path(std::uint32_t unheard) const {
-  std::uint32_t wanted = unheard % usable_count();
+std::uint8_t SendPaths::control_path(std::uint32_t path_changes) const {
+  std::uint32_t wanted = path_changes % usable_count();
   std::uint8_t number = 0;
   while (!paths_[number].usable() || wanted-- > 0) ++number;
   return number;
@@ -67,8 +67,8 @@ SendPaths::RoundTripSample SendPaths::request_answered(std::uint8_t number, std:
       returned};
 }
 
-// Whichever copy it was, this path is no worse than those that lost one, and what they still have under way is known to
-// be lost. So one of them is usable at least.
+// Whichever copy arrived, this path is no worse than those that lost one, and their packets in flight are known to be
+// lost. So one of them is usable at least.
 void SendPaths::repetition_answered(std::uint8_t number, Instant now) {
   number = place_of(number);
   if (!paths_[number].usable()) return;
@@ -113,14 +113,14 @@ void SendPaths::resolved(std::size_t path, bool lost) {
 }
 
 void SendPaths::acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now) {
-  if (was_pending) return;  // it had been counted as lost
+  if (was_pending) return;  // it was already counted as lost
   const std::uint8_t number = place_of(entry.path);
   Path& path = paths_[number];
   --path.status.in_flight;
   resolved(number, false);
-  if (entry.transmissions != 1) return;  // of several it is not known which arrived
+  if (entry.transmissions != 1) return;  // of several transmissions the received one is unknown
   ++path.status.acknowledged;
-  heard(number, now);
+  on_arrival(number, now);
 }
 
 void SendPaths::lost(const bitmap::SendEntry& entry) {
@@ -131,7 +131,7 @@ void SendPaths::lost(const bitmap::SendEntry& entry) {
   resolved(place_of(entry.path), true);
 }
 
-void SendPaths::heard(std::uint8_t number, Instant now) {
+void SendPaths::on_arrival(std::uint8_t number, Instant now) {
   Path& path = paths_[number];
   path.in_doubt = path.lost_request = false;
   facts_[number].usable = path.in_use;
@@ -145,7 +145,7 @@ bool SendPaths::arrived(std::uint8_t number, Instant sent, Duration round_trip, 
   Path& path = paths_[number];
   const bool was_aside = !path.in_use;
   path.in_use = true;
-  heard(number, now);
+  on_arrival(number, now);
   if (!newest_echo_ || sent > *newest_echo_) {
     newest_echo_ = sent;
     newest_echo_path_ = number;

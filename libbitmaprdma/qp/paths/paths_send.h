@@ -1,21 +1,21 @@
-// qp/paths/paths_send.h - the paths that a requester sends on (spec 1: multipath): which one is next, what went before
-// a packet on its path, and what has become of what was sent: round trips, losses, silence.
+// qp/paths/paths_send.h - the paths that a requester sends on (spec 1: multipath): the next path, the packets before
+// one on its path, and the outcome by path: RTT samples, losses, silence.
 //
-// The congestion window stays one a queue pair: paths of a fabric share their first and last link, and what arrives is
-// bounded by the receiver; K windows would take K shares of both. A path that is worse has its part through the
-// spraying policy. What the window hears of a round trip is how much longer it was than the shortest of its own way
-// there and back (qp/paths/path_floors.h), on top of the mean of those: a longer path is not a fuller one.
+// The congestion window stays one a queue pair: paths of a fabric share their first and last link, and the receiver
+// bounds arrivals; K windows would take K shares of both. The spraying policy accounts for a worse path. Each RTT
+// sample for the window is the excess over the shortest of its own forward and return path (qp/paths/path_floors.h), on
+// top of the mean of those: a longer path is not a fuller one.
 //
-// Silent: of what was sent on a path since it was heard last, kSilentLosses packets or more were lost, nothing is
-// acknowledged for a probe timeout, and something sent later on another path is. Then it is set aside, and a copy of a
-// packet goes there now and then; an echo of any packet of it takes it back. At least one path stays in use.
+// Silent: since the last arrival on a path kSilentLosses packets or more of it were lost, none is acknowledged for a
+// probe timeout, and a packet sent later on another path is. Then it is set aside, and a copy of a packet probes it
+// periodically; an echo of any packet of it takes it back. At least one path stays in use.
 //
-// In doubt: requests for answers keep to one path, and each timeout forgets what was lost before it, so nothing else
-// would ever be heard later. A path that lost a request whose repetition was answered on another is in doubt: perhaps
-// the first copy was answered, late (Karn). Nothing but a copy at once goes there; heard, it is as it was before;
-// unheard by the above, it is silent.
+// In doubt: READ requests keep to one path, and each timeout forgets the losses before it, so no later evidence would
+// come. A path that lost a request whose retransmission was answered on another is in doubt: perhaps the first copy was
+// answered, late (Karn). Only a copy goes there, at once. If that is acknowledged, the path is as before; if not, by
+// the rule above, it is silent.
 //
-// Made when the peer has said that it tells several paths apart.
+// Made when the peer has announced that it distinguishes several paths.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +43,9 @@ class SendPaths {
   // 2 <= count <= kPathsMax.
   SendPaths(std::uint32_t count, Spraying spraying);
 
-  // The path of the next batch: one that is to be probed (see is_probe) where that may be, else the policy's; for
-  // requests of answers always the same: they are executed in order, so spraying would only make them wait for each
-  // other, and their answers go by one path anyway.
+  // The path of the next batch: one that is to be probed (see is_probe) where allowed, else the policy's. READ requests
+  // always take the same: they are executed in order, so spraying would only make them wait for each other, and their
+  // responses take one path anyway.
   struct Batch {
     std::optional<std::uint8_t> avoid{};
     bool ordered = false;
@@ -54,23 +54,22 @@ class SendPaths {
   [[nodiscard]] std::uint8_t choose(const Batch& batch, Instant now) const;
   [[nodiscard]] bool is_probe(std::uint8_t path) const { return !paths_[path].usable(); }
   [[nodiscard]] bool probe_due(Instant now) const;
-  // For answers and control packets, whose order counts: the same path while `unheard` stays the same.
-  [[nodiscard]] std::uint8_t control_path(std::uint32_t unheard) const;
+  // For responses and control packets, whose order counts: the same path while `path_changes` stays the same.
+  [[nodiscard]] std::uint8_t control_path(std::uint32_t path_changes) const;
   [[nodiscard]] wire::AddressedIcrcFlow& flow(std::uint8_t path) { return paths_[path].flow; }
 
-  // A packet of `psns` PSNs leaves for the first time: what its header says of those before it.
+  // A packet of `psns` PSNs leaves for the first time: returns the header field about those before it.
   wire::BeforeOnPath before(std::uint8_t path, Psn psn, std::uint32_t psns) {
     return paths_[path].trail.extend(psn, psns);
   }
-  struct RoundTripSample : RoundTripSamples::RoundTripSample {  // what the congestion window is to hear
+  struct RoundTripSample : RoundTripSamples::RoundTripSample {  // sample for the congestion window
     bool returned = false;                                      // the path was set aside and is in use again
   };
   // A packet of data leaves, first time or not.
   void sent(std::uint8_t path, Instant now);
-  // A request for answers leaves, is answered (one that was sent once; one of which this path had the last copy), is
-  // taken for lost.
+  // A READ request leaves, is answered (one that was sent once; one whose last copy took this path), is judged lost.
   void request_sent(std::uint8_t path, Instant now);
-  // `waited`: of the answer, in this host.
+  // `waited`: of the response, in this host.
   RoundTripSample request_answered(std::uint8_t path, std::uint16_t back, Instant sent, Instant now,
                                    Duration waited = {});
   void repetition_answered(std::uint8_t path, Instant now);
@@ -78,23 +77,23 @@ class SendPaths {
   void probed(std::uint8_t path, Instant now);
   void batch_left(std::uint8_t path);
 
-  // The entry, as it was last sent, was acknowledged / is taken for lost / counts as under way again.
+  // The entry, as last sent, is acknowledged / is judged lost / counts as in flight again.
   void acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now);
   void lost(const bitmap::SendEntry& entry);
   void reopened(const bitmap::SendEntry& entry) { ++paths_[place_of(entry.path)].status.in_flight; }
-  // A packet was echoed.
+  // An acknowledgement echoed a packet.
   struct Echo {
     std::uint8_t path = 0;
-    std::uint16_t back = 0;  // the UDP source port that the answer came from
+    std::uint16_t back = 0;  // the UDP source port of the acknowledgement
     Instant sent;
     Duration round_trip;
     Duration one_way;                   // by both clocks: qp/paths/path_floors.h
-    Duration waited{}, waited_there{};  // likewise
+    Duration waited{}, waited_there{};  // the same
   };
   RoundTripSample echoed(const Echo& echo, Instant now);
-  // Nothing came from anywhere for a while: no path is worse than another.
+  // A silence of all paths: no path is worse than another.
   void forget_silence();
-  // After an echo: a path that is silent now, and from here on set aside.
+  // After an echo: returns a path that is silent now, and sets it aside.
   std::optional<std::uint8_t> set_aside_silent(Duration silence, Instant now);
   void forget_flight();
 
@@ -107,16 +106,15 @@ class SendPaths {
   }
 
  private:
-  // Before there was agreement packets may have left on paths that the peer does not tell apart: they count as the
-  // first's.
+  // Before the agreement, packets may have left on paths that the peer does not distinguish: they count as the first's.
   [[nodiscard]] std::uint8_t place_of(std::uint8_t path) const { return path < paths_.size() ? path : std::uint8_t{0}; }
   struct Path {
     bool in_use = true;
     bool in_doubt = false;
-    bool lost_request = false;  // since it was heard last
+    bool lost_request = false;  // since its last arrival
     PathTrail trail;
-    std::uint32_t losses = 0;             // since it was heard last, or all were silent
-    std::optional<Instant> silent_since;  // sent then, and nothing heard since
+    std::uint32_t losses = 0;             // since its last arrival, or all were silent
+    std::optional<Instant> silent_since;  // send time since which nothing has been acknowledged
     Instant probe_at;
     Duration probe_interval;
     recovery::RttEstimator rtt;
@@ -125,15 +123,15 @@ class SendPaths {
     [[nodiscard]] bool usable() const { return in_use && !in_doubt; }
   };
   [[nodiscard]] std::uint32_t usable_count() const;
-  void heard(std::uint8_t path, Instant now);
+  void on_arrival(std::uint8_t path, Instant now);
   bool arrived(std::uint8_t path, Instant sent, Duration round_trip, Instant now);
   void resolved(std::size_t path, bool lost);
 
   std::vector<Path> paths_;
   std::vector<recovery::PathFacts> facts_;  // by path, for the policy
   recovery::Spray spray_;
-  RoundTripSamples echoes_, responses_;  // they wait in queues of different directions
-  std::optional<Instant> newest_echo_;   // when the newest packet that was heard of had been sent
+  RoundTripSamples echoes_, responses_;  // separate: they wait in queues of different directions
+  std::optional<Instant> newest_echo_;   // latest send time of an echoed packet
   std::uint8_t newest_echo_path_ = 0;
 };
 

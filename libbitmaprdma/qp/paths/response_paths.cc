@@ -8,11 +8,11 @@
 namespace brdma::qp {
 namespace {
 
-// Of the largest batches, what a long path has under way several times over.
+// Of the largest batches; several times the data in flight on a long path.
 constexpr std::size_t kRunsKept = 256;
-// So many runs later what was lost on a path is forgotten: more than wait for an answer.
+// After so many runs a loss on a path is forgotten: more than wait for a response.
 constexpr std::uint32_t kRunsRemembered = 32;
-constexpr std::uint32_t kLossyPpm = 1000;  // of late: a loss counts for some 180 packets of the path
+constexpr std::uint32_t kLossyPpm = 1000;  // recent: a loss counts for some 180 packets of the path
 constexpr std::size_t kBatchWhereLossy = 4;
 
 }  // namespace
@@ -73,7 +73,7 @@ void ResponsePaths::batch_left(std::uint8_t path, Instant now) {
   on.probe_interval = std::min(on.probe_interval * 2, kProbeMax);
 }
 
-// The newest that has it: what was sent again went elsewhere.
+// The newest run with `psn`: a retransmission took another path.
 ResponsePaths::Run* ResponsePaths::find(Psn psn) {
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     Run& run = runs_[(newest_ + runs_.size() - i) % runs_.size()];
@@ -87,7 +87,7 @@ std::optional<std::uint8_t> ResponsePaths::on_rerequest(Psn first, std::uint32_t
   std::optional<std::uint8_t> aside;
   for (std::uint32_t done = 0; done < count;) {
     Run* const run = find(first + done);
-    if (run == nullptr) return aside;  // long ago; and so is what follows, or it never left
+    if (run == nullptr) return aside;  // too old; and so are the rest, or they never left
     const auto rest = run->packets - static_cast<std::uint32_t>(distance(first + done, run->first));
     const std::uint32_t lost = std::min(rest, count - done);
     done += lost;
@@ -108,7 +108,7 @@ bool ResponsePaths::falls_silent(const Run& run, Instant now) {
   path.silent_packets += run.packets;
   path.last_silent = run.number;
   if (!path.in_use || path.silent_runs < kSilentRuns || path.silent_packets < kSilentPackets) return false;
-  // Where all lost what they had it was not the path.
+  // If all paths lost their runs, the path was not the cause.
   const bool another_is_alive = std::any_of(paths_.begin(), paths_.end(),
                                             [](const Path& other) { return other.in_use && other.silent_runs == 0; });
   if (!another_is_alive) return false;

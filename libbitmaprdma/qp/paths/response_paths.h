@@ -1,12 +1,12 @@
-// qp/paths/response_paths.h - READ responses and results of atomics over several paths (spec 1: multipath): which path
-// a batch of them takes, what a packet says of its own path, and which paths lose all that goes there.
+// qp/paths/response_paths.h - READ responses and results of atomics over several paths (spec 1: multipath): the path of
+// a batch, the header field about its own path, and which paths lose all packets.
 //
-// Nobody acknowledges an answer: what tells of a loss is that the requester asks again. So it is kept for a while which
-// PSNs went where, in runs: what a path got in one batch. A path is set aside when kSilentRuns runs in a row that went
-// there were asked for again as a whole, and another path has lost none like that. Then one packet goes there now and
-// then, in earnest: where it has not been asked for again when the next one is due, the path is taken back.
+// Responses are not acknowledged: only a READ re-request shows a loss. So the PSNs of each path are kept for a while,
+// in runs: the part of a batch on one path. A path is set aside when kSilentRuns of its runs in a row were re-requested
+// as a whole, and another path has lost none like that. Then one response packet probes it periodically: if it has not
+// been re-requested when the next one is due, the path is taken back.
 //
-// Made for the first answers to a peer that tells several paths apart.
+// Made for the first responses to a peer that distinguishes several paths.
 #pragma once
 
 #include <cstddef>
@@ -31,20 +31,20 @@ class ResponsePaths {
   // 2 <= count <= kPathsMax.
   ResponsePaths(std::uint32_t count, Spraying spraying);
 
-  // The path of the next batch. `sending`: what is known of the paths from requests; empty: nothing. `again`: the first
-  // answer in it was sent before; then not the path that lost it.
+  // The path of the next batch. `sending`: facts known of the paths from requests; empty: none. `again`: the first
+  // response in it was sent before; then not the path that lost it.
   [[nodiscard]] std::uint8_t choose(std::span<const recovery::PathFacts> sending, std::optional<Psn> again,
                                     Instant now);
-  // So many packets of READs a batch. Of a path that is set aside one, to try it; while answers are lost a few, so that
-  // each path soon has a packet behind the lost one, which tells of it.
+  // Packets of READ responses a batch. On a path that is set aside one, as a probe. While responses are lost only a
+  // few, so that each path soon has a packet behind the lost one as evidence.
   [[nodiscard]] std::size_t batch_max(std::uint8_t path) const;
-  // An answer leaves: what its header says of those before it. `again`: it was sent before.
+  // A response leaves: returns the header field about those before it. `again`: it was sent before.
   wire::BeforeOnPath sent(std::uint8_t path, Psn psn, bool again);
   void batch_left(std::uint8_t path, Instant now);
 
-  // The requester asks for [first, first + count) again. Answers a path that is set aside from here on.
+  // The requester re-requests [first, first + count). Returns a path that is set aside from here on.
   std::optional<std::uint8_t> on_rerequest(Psn first, std::uint32_t count, Instant now);
-  // A path that was tried, and lost nothing: it is in use again.
+  // Returns a probed path without loss: it is in use again.
   std::optional<std::uint8_t> take_back(Instant now);
 
   [[nodiscard]] std::size_t allocated_bytes() const {
@@ -60,9 +60,9 @@ class ResponsePaths {
   };
   struct Path {
     bool in_use = true;
-    bool tried = false;  // since it was set aside, and nothing is known of its loss
+    bool tried = false;  // probed since it was set aside, with no known loss
     std::uint32_t runs = 0;
-    std::uint32_t silent_runs = 0, silent_packets = 0;  // lost as a whole, one behind the other
+    std::uint32_t silent_runs = 0, silent_packets = 0;  // lost as a whole, in a row
     std::uint32_t last_silent = 0;                      // number of the last of them
     Instant probe_at;
     Duration probe_interval;
@@ -76,7 +76,7 @@ class ResponsePaths {
   std::vector<recovery::PathFacts> facts_;
   std::vector<Run> runs_;   // a ring once it is full
   std::size_t newest_ = 0;  // place of the newest run
-  bool run_open_ = false;   // the batch that is being made has one, the newest
+  bool run_open_ = false;   // the batch in construction has one, the newest
   recovery::Spray spray_;
 };
 

@@ -1,5 +1,5 @@
-// qp/paths/spray.cc - requests over several paths (spec 1: multipath): which path a batch takes, what a packet says of
-// its own, and what acknowledgements say of all of them (qp/paths/paths_send.h).
+// qp/paths/spray.cc - requests over several paths (spec 1: multipath): the path of a batch, the header field about its
+// path, and the evidence of acknowledgements about all paths (qp/paths/paths_send.h).
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -17,7 +17,7 @@ constexpr std::uint32_t kProbeResponsesMax = 16;
 SendPaths& Requester::Impl::all_paths() {
   if (paths) return *paths;
   paths = std::make_unique<SendPaths>(id.sending_paths, id.recovery->spraying);
-  // What left before that was agreed.
+  // Packets that left before the agreement.
   for (Sequence at = base; at < next_sequence(); ++at) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
     const bool under_way = entry.state != EntryState::kAcked && entry.state != EntryState::kRetransmitPending;
@@ -26,10 +26,10 @@ SendPaths& Requester::Impl::all_paths() {
   return *paths;
 }
 
-// What is sent again goes by another path than the one that lost it, where there is another. But what is sent for
-// answers goes where requests for answers go, in order and by the path that all wait for: a request that arrived while
-// no timeout fires, one that was lost if it was lost once. Else that path may be the silent one, of which a request
-// that once came by another way says nothing.
+// A retransmission avoids the path that lost it, if there is another. Retransmissions of READ requests take the path of
+// READ requests, in order and by the path that all wait for: a request that arrived while no timeout fires, or one that
+// was lost once. Otherwise that path may be the silent one; a request that once came by another path is no evidence
+// about it.
 std::uint8_t Requester::next_path(Instant now) {
   Impl& me = *impl_;
   SendPaths::Batch batch{.may_probe = me.copyable().has_value()};
@@ -45,9 +45,9 @@ std::uint8_t Requester::next_path(Instant now) {
   return me.all_paths().choose(batch, now);
 }
 
-std::uint8_t Requester::control_path(std::uint32_t unheard) {
-  if (impl_->paths) return impl_->paths->control_path(unheard);
-  return static_cast<std::uint8_t>(unheard % impl_->id.sending_paths);
+std::uint8_t Requester::control_path(std::uint32_t path_changes) {
+  if (impl_->paths) return impl_->paths->control_path(path_changes);
+  return static_cast<std::uint8_t>(path_changes % impl_->id.sending_paths);
 }
 
 wire::AddressedIcrcFlow& Requester::flow(std::uint8_t path) { return impl_->all_paths().flow(path); }
@@ -63,8 +63,8 @@ PathStatus Requester::path_status(std::size_t path) const {
   return status;
 }
 
-void Requester::Impl::label(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again,
-                            Instant now) {
+void Requester::Impl::fill_path_fields(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again,
+                                       Instant now) {
   const std::uint8_t path = batch.path();
   packet.bxth.path = path;
   const bool answered = wire::is_answered(packet.op);
@@ -76,9 +76,9 @@ void Requester::Impl::label(wire::Packet& packet, const TransmitBatch& batch, st
   }
 }
 
-// Of what a copy may be sent on a path that is set aside: something that the receiver acknowledges as a duplicate.
-// The newest packet; but no request for many answers, which would all come twice. In its place the newest that is known
-// to be executed: of a READ, its last answer is asked for again.
+// A packet whose copy may probe a path that is set aside: one that the receiver acknowledges as a duplicate. The newest
+// packet; but no request for many responses, which would all come twice. Instead the newest that is known to be
+// executed: for a READ, its last response is re-requested.
 std::optional<Sequence> Requester::Impl::copyable() const {
   if (window.in_window() == 0 || !id.bitmap_agreed || broken_wqe) return std::nullopt;
   const Sequence newest = next_sequence() - 1;
@@ -88,10 +88,10 @@ std::optional<Sequence> Requester::Impl::copyable() const {
   return std::nullopt;
 }
 
-// A copy on a path that is set aside. Nothing depends on its arrival but that the path is heard of.
+// A copy on a path that is set aside. It only serves to get evidence of the path.
 bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   const auto sequence = copyable();
-  if (!sequence) return false;  // nothing under way any more: the next that is
+  if (!sequence) return false;  // nothing in flight: the next packet takes that path
   const Message& message = message_of(*sequence);
   PayloadCursor cursor(env.memory, id.pd, 0);
   wire::Packet packet;
@@ -106,13 +106,13 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   } else {
     payload = message.payload_at(*sequence, id.mtu());
     cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(*sequence - message.first) * id.mtu());
-    // Found out by whoever sends it in earnest.
+    // The regular transmission will report that error.
     if (!cursor.take(message.by_reference != 0 ? message.by_reference : payload)) return false;
     build_data(packet, message, *sequence, true, now);
   }
-  DescriptionBuffer description;
+  ReferenceBuffer reference;
   std::span<const Slice> slices = cursor.slices();
-  if (message.by_reference != 0 && !message.answered()) slices = description.describe(id.local->own_key(), slices);
+  if (message.by_reference != 0 && !message.answered()) slices = reference.make(id.local->own_key(), slices);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   packet.bxth.path = batch.path();
@@ -123,10 +123,10 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   return true;
 }
 
-// Answers what the congestion window is to hear of this round trip.
+// Returns the RTT sample for the congestion window.
 Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent,
                                     Duration round_trip, Instant now) {
-  // Any number may stand there; no two of these are too far from each other to be told apart.
+  // The field may hold any number; the bound keeps differences of two within range.
   constexpr std::int64_t kApartMax = std::int64_t{1} << 61;
   const auto one_way = static_cast<std::int64_t>(ack.tr - static_cast<std::uint64_t>(sent.ns()));
   const auto sample = paths->echoed({.path = ack.path,
@@ -142,7 +142,7 @@ Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, std::uint16_t so
   return sample.round_trip;
 }
 
-// The first answer to a request that was sent once: its path is heard, as by an echo.
+// The first response to a request that was sent once: evidence of its path, as an echo.
 Duration Requester::Impl::note_response(std::uint8_t path, Instant sent, Instant now) {
   const auto sample = paths->request_answered(path, answered_from, sent, now, env.waited);
   response_congestion.shift_base(sample.base_moved);
@@ -150,7 +150,7 @@ Duration Requester::Impl::note_response(std::uint8_t path, Instant sent, Instant
   return sample.round_trip;
 }
 
-// The first answer to a request that was sent more than once.
+// The first response to a request that was sent more than once.
 void Requester::Impl::note_repetition_answered(Sequence sequence, const Message& message, Instant now) {
   const bitmap::SendEntry& entry = window.entry(psn_of(sequence));
   if (!message.request_received && entry.transmissions > 1) paths->repetition_answered(entry.path, now);
@@ -171,25 +171,24 @@ void Requester::Impl::note_path_alive(std::uint8_t path, bool returned, Instant 
   }
 }
 
-// How much later a packet has to leave than another on another path to arrive later for certain: by the difference of
-// the paths, and the queue before both may have emptied between the two.
+// How much later a packet has to leave than another on another path to arrive later for certain: the difference of the
+// paths, and the queue before both, which may have emptied in between.
 Duration Requester::Impl::apart_on_paths() const {
   const Duration skew = paths->skew();
   return skew + std::min(skew, congestion.queueing());
 }
 
-// Of any path.
+// On any path.
 Duration Requester::Impl::round_trip_expected() const { return rtt.smoothed() + (paths ? paths->skew() : Duration{}); }
 
-// Of a request for answers the request counts, and once: where it arrived, answers are missing that went the peer's
-// ways.
+// Of a READ request only the request counts, and once: if it arrived, the missing responses took the peer's paths.
 void Requester::Impl::note_lost(Sequence sequence, const Message& message) {
   const bitmap::SendEntry& entry = window.entry(psn_of(sequence));
   if (!message.answered()) return paths->lost(entry);
   if (!message.request_received && sequence == std::max(message.first, base)) paths->request_lost(entry.path);
 }
 
-// What is under way on a path that has fallen silent goes by another.
+// Packets in flight on a path that has fallen silent take another.
 void Requester::Impl::resend_of_path(std::uint8_t path, Instant now) {
   for (Sequence at = base; at < next_sequence(); ++at) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));

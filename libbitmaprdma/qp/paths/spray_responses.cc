@@ -1,5 +1,5 @@
-// qp/paths/spray_responses.cc - answers over several paths (spec 1: multipath): which path a batch of them takes, and
-// what being asked for them again says of the paths (qp/paths/response_paths.h).
+// qp/paths/spray_responses.cc - responses over several paths (spec 1: multipath): the path of a batch, and the evidence
+// of READ re-requests about the paths (qp/paths/response_paths.h).
 #include "qp/receive/responder_impl.h"
 
 namespace brdma::qp {

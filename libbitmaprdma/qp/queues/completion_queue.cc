@@ -10,8 +10,7 @@ CompletionQueue::Push CompletionQueue::push_watched(const Completion& completion
     if (!options_.ignore_overrun) {
       const bool first = !overrun_;
       overrun_ = true;
-      return first ? Push::kOverrun
-                   : Push::kQuiet;  // told once; all that follows is lost, or one between others would be
+      return first ? Push::kOverrun : Push::kQuiet;  // reported once; all later ones are lost: no hole
     }
     pop();
   }
@@ -53,7 +52,7 @@ bool CompletionQueue::arm(bool solicited_only) {
     notify();
     return true;
   }
-  // Asking for any completion contains asking for the solicited ones: an arm is only ever widened.
+  // An arm for any completion includes the solicited ones: an arm is only ever widened.
   if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
   return false;
 }
@@ -68,7 +67,7 @@ Status CompletionQueue::resize(std::uint32_t entries) {
 
 void CompletionQueue::purge(std::uint32_t qp_num) {
   const std::size_t all = ring_.size(), up_to_solicited = up_to_solicited_, up_to_notified = up_to_notified_;
-  std::size_t solicited = 0, notified = 0;  // how many of them stay
+  std::size_t solicited = 0, notified = 0;  // remaining ones
   for (std::size_t i = 0; i < all; ++i) {
     const Completion completion = ring_.front();
     const Instant made = options_.stamped ? times_.front() : Instant{};

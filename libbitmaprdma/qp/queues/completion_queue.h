@@ -1,7 +1,7 @@
 // qp/queues/completion_queue.h - a bounded queue of completions, with the arm-once notification of verbs.
-// Overrun is the caller's sizing mistake as IBTA has it: the CQ goes into error, a notification says so, nothing is
-// overwritten, and nothing is taken any more: what can still be polled is everything up to the overrun, without a hole.
-// A program may ask for the other way (CqOptions::ignore_overrun).
+// Overrun is the caller's sizing mistake, as in IBTA: the CQ goes into error, a notification reports it, nothing is
+// overwritten, and no completion is taken any more. Everything up to the overrun can still be polled, without a hole. A
+// program may choose overwriting instead (CqOptions::ignore_overrun).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class CompletionQueue {
 
   CompletionQueue(std::uint32_t entries, void* user, const CqOptions& options = {})
       : entries_(entries), user_(user), options_(options), ring_(entries), times_(options.stamped ? entries : 0) {}
-  // `solicited`: asked for by the sender's solicited flag, or an error: fires a solicited-only arm too.
+  // `solicited`: by the sender's solicited flag, or an error: fires a solicited-only arm too.
   Push push(const Completion& completion, bool solicited, Instant now) {
     if (!is_quiet()) return push_watched(completion, solicited, now);
     ring_.push_back(completion);
@@ -29,17 +29,17 @@ class CompletionQueue {
       up_to_solicited_ = ring_.size();
     return Push::kQuiet;
   }
-  // A push is all there is to one, whatever it says.
+  // A push has no side effect, whatever the completion.
   [[nodiscard]] bool is_quiet() const {
     return armed_ == Armed::kNo && !options_.stamped && !overrun_ && ring_.size() < entries_;
   }
-  // The place of one that is not solicited, to be written by the caller. Precondition: is_quiet().
+  // Adds a completion that is not solicited, to be written by the caller. Precondition: is_quiet().
   Completion& add() { return ring_.add_back(); }
-  // `times`: empty, or as long as `out`, for when each was made (of a queue that keeps it).
+  // `times`: empty, or as long as `out`; receives the time of each (of a queue that keeps it).
   std::size_t poll(std::span<Completion> out, std::span<Instant> times = {});
-  // True: one that it would have notified of came since the last notification and waits to be polled, so it notifies at
-  // once and is not armed. A program that polls, finds nothing, arms and sleeps misses none that came in between; one
-  // that arms when it is woken and polls then is not woken twice for the same.
+  // True: a matching completion came since the last notification and waits to be polled, so it notifies at once and is
+  // not armed. A program that polls, finds nothing, arms and sleeps misses no completion in between. One that arms when
+  // it is woken and polls then is not woken twice for the same.
   [[nodiscard]] bool arm(bool solicited_only);
   void disarm() { armed_ = Armed::kNo; }
   Status resize(std::uint32_t entries);
@@ -49,9 +49,9 @@ class CompletionQueue {
   [[nodiscard]] bool overwrites() const { return ring_.size() >= entries_ && options_.ignore_overrun; }  // at push()
   [[nodiscard]] std::size_t size() const { return ring_.size(); }
   [[nodiscard]] void* user() const { return user_; }
-  std::uint32_t queue_pairs = 0;  // that use it: destroy answers EBUSY while > 0
+  std::uint32_t queue_pairs = 0;  // that use it: destroy returns EBUSY while > 0
   std::uint32_t in_flight =
-      0;  // packets of those whose requests complete here, as of the engine's last look at deadlines
+      0;  // packets in flight of those whose requests complete here, as of the engine's last look at deadlines
 
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
@@ -63,7 +63,7 @@ class CompletionQueue {
   CqOptions options_;
   Armed armed_ = Armed::kNo;
   bool overrun_ = false;
-  // How many of the oldest: up to the newest solicited one (0: there is none); up to the one last notified of.
+  // How many of the oldest: up to the newest solicited one (0: none); up to the last one notified.
   std::size_t up_to_solicited_ = 0, up_to_notified_ = 0;
   Ring<Completion> ring_;
   Ring<Instant> times_;  // of each in ring_, where they are kept

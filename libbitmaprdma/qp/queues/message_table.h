@@ -1,8 +1,7 @@
-// qp/queues/message_table.h - the messages that a requester has begun and not done, in PSN order.
-// A message is what the wire knows as one: a WRITE, SEND, atomic or FLUSH is one; a READ is cut into chunks, each a
-// READ request and so a message of its own. Of a WRITE or SEND whose data is described (docs/local.md) each packet is a
-// message here. PSNs are extended to 64-bit sequence numbers here (the QP's first PSN is
-// 0), so that order is an order.
+// qp/queues/message_table.h - the messages that a requester has begun and not done, in PSN order. A message is one on
+// the wire: a WRITE, SEND, atomic or FLUSH is one; a READ is cut into chunks, each a READ request and so a message of
+// its own. Each packet of a WRITE or SEND by reference (docs/local.md) is a message here. PSNs are extended to 64-bit
+// sequence numbers (the QP's first PSN is 0), so that they are totally ordered.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +14,17 @@ namespace brdma::qp {
 using Sequence = std::uint64_t;
 
 enum class MessageKind : std::uint8_t { kSend, kWrite, kRead, kAtomic, kConfirmed };  // last: ATOMIC WRITE, FLUSH
-// Done when an answer of its own is here, not when it is acknowledged.
+// Done when its own response is here, not when it is acknowledged.
 [[nodiscard]] constexpr bool is_answered(MessageKind kind) { return kind >= MessageKind::kRead; }
 
 struct Message {
   Sequence first = 0;
-  std::uint64_t wqe = 0;           // its work request's number
-  std::uint32_t packets = 0;       // PSNs it occupies; a READ's: one per response
-  std::uint32_t offset = 0;        // of a READ chunk, or of described data, in its work request
-  std::uint32_t length = 0;        // payload bytes
-  std::uint32_t by_reference = 0;  // bytes of data that one packet (a READ's: the answer) describes; 0: it has the data
+  std::uint64_t wqe = 0;      // its work request's number
+  std::uint32_t packets = 0;  // PSNs it occupies; a READ's: one per response
+  std::uint32_t offset = 0;   // of a READ chunk, or of data by reference, in its work request
+  std::uint32_t length = 0;   // payload bytes
+  std::uint32_t by_reference =
+      0;  // bytes of data that one packet (a READ's: the response) references; 0: it has the data
   std::uint32_t msn = 0, rsn = 0;
   MessageKind kind = MessageKind::kSend;
   std::uint8_t segment_packets = 0;  // of a large command: packets of each of its segments; 0: it is none
@@ -32,7 +32,7 @@ struct Message {
   bool last_of_wqe = true;
   bool request_received = false;   // answered: the peer has the request, only responses are missing
   bool copied = false;             // READ: its request has left a second time, unasked (copy_request.cc)
-  bool reported_dropped = false;   // READ: a switch says that a request of it was dropped; another may have arrived
+  bool reported_dropped = false;   // READ: a switch reported a dropped request of it; another may have arrived
   bool in_flight_counted = false;  // answered: its request counts against the peer's credit
 
   [[nodiscard]] Sequence end() const { return first + packets; }
@@ -57,7 +57,7 @@ class MessageTable {
   [[nodiscard]] Message& front() { return messages_.front(); }
   [[nodiscard]] Message& back() { return messages_.back(); }
   Message& push_back(const Message& message) { return messages_.push_back(message); }
-  void fetch_slot() const { messages_.fetch_slot(); }  // where the next one goes comes into the cache
+  void fetch_slot() const { messages_.fetch_slot(); }  // prefetches the next slot
   void pop_front() { messages_.pop_front(); }
   void clear() { messages_.clear(); }
 

@@ -1,6 +1,6 @@
-// qp/queues/payload_cursor.h - walks a work request's payload from some offset on and gives the memory as slices.
-// A scatter entry's key is resolved when the walk enters it: once per entry, not per packet. A cursor is good for one
-// call of poll_transmit only: afterwards the region may be gone.
+// qp/queues/payload_cursor.h - walks a work request's payload from an offset and gives the memory as slices. A scatter
+// entry's key is resolved when the walk enters it: once per entry, not per packet. A cursor is valid for one call of
+// poll_transmit only: afterwards the region may be gone.
 #pragma once
 
 #include <cstddef>
@@ -18,23 +18,23 @@ namespace brdma::qp {
 
 class PayloadCursor {
  public:
-  // `access`: what the memory must allow (0: local read).
+  // `access`: required rights (0: local read).
   PayloadCursor(const memory::MemoryTable& memory, const ProtectionDomain* pd, std::uint32_t access)
       : memory_(memory), pd_(pd), access_(access) {}
 
-  // Stands at `offset` of work request `wqe`. Cheap when it stands there already.
+  // Moves to `offset` of work request `wqe`. Cheap when it stands there already.
   void seek(const SendQueue& queue, std::uint64_t wqe, std::uint32_t offset);
-  // The next `bytes` bytes as slices; false on a key or range that does not hold, or memory that is found not to be
-  // there (MemoryTable::holds). At most kSgesMax slices.
+  // The next `bytes` bytes as slices; false on an invalid key or range, or memory found unmapped (MemoryTable::holds).
+  // At most kSgesMax slices.
   [[nodiscard]] bool take(std::uint32_t bytes);
-  // Likewise up to `count` times `bytes`, where they lie one behind the other from `at` on; how many. 0: ask take(),
-  // which tells what is wrong, and gathers what is scattered.
+  // The same, up to `count` times `bytes`, if they are contiguous from `at` on; returns how many. 0: call take(), which
+  // finds the error, and gathers scattered memory.
   [[nodiscard]] std::uint32_t take_run(std::uint32_t bytes, std::uint32_t count, const std::byte*& at);
-  // Work request `wqe` as a whole, likewise; the cursor then stands nowhere.
+  // Work request `wqe` as a whole, the same; the cursor's position is then undefined.
   [[nodiscard]] bool take_all(const SendQueue& queue, std::uint64_t wqe) {
     const SendWqe& request = queue[wqe];
     if (!request.inlined && request.sge_count == 1 && region_ != nullptr)
-        [[likely]] {  // like the one before, most often
+        [[likely]] {  // most often like the one before
       const Sge& sge = queue.first_sge(wqe);
       if (sge.lkey == region_->key && sge.length > 0 && region_->covers(sge.address, sge.length)) {
         wqe_ = kNowhere;
@@ -51,13 +51,13 @@ class PayloadCursor {
   [[nodiscard]] bool take_pieces(const SendQueue& queue, std::uint64_t wqe);
   void leave();                                      // for the next scatter entry
   bool enter();                                      // resolves the scatter entry that the cursor stands in
-  [[nodiscard]] std::byte* resolve(const Sge& sge);  // null: key or range does not hold
+  [[nodiscard]] std::byte* resolve(const Sge& sge);  // null: invalid key or range
   static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 
   const memory::MemoryTable& memory_;
   const ProtectionDomain* pd_;
   std::uint32_t access_;
-  const MemoryRegion* region_ = nullptr;  // of the last entry, which may be accessed: most are in the same
+  const MemoryRegion* region_ = nullptr;  // of the last entry, with access checked: most are in the same
   std::uint64_t wqe_ = kNowhere;
   std::uint32_t position_ = 0;         // in the work request
   std::span<const Sge> sges_;          // from the current entry on
@@ -66,12 +66,12 @@ class PayloadCursor {
   const std::byte* inline_ = nullptr;  // inline data instead of a scatter list
   std::size_t slice_count_ = 0;
   union {
-    Slice slices_[kSgesMax];  // not made zero for each cursor
+    Slice slices_[kSgesMax];  // not zeroed for each cursor
   };
 };
 
-// Copies `bytes` into the work request's memory at `offset` (READ responses, atomic results). False: a key or range
-// does not hold, or its memory is not there; nothing beyond it was written.
+// Copies `bytes` into the work request's memory at `offset` (READ responses, atomic results). False: an invalid key or
+// range, or its memory is not mapped; nothing beyond it was written.
 [[nodiscard]] bool scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, const SendQueue& queue,
                            std::uint64_t wqe, std::uint32_t offset, ConstBytes bytes);
 // Can the whole scatter list be written to?

@@ -1,10 +1,9 @@
-// qp/queues/send_queue.h - the work requests that a queue pair was given and has not completed, in posting order.
-// A work request is named by its number: how many were posted before it. Three numbers cut the queue:
+// qp/queues/send_queue.h - the posted and not completed work requests of a queue pair, in posting order. A work
+// request's number is the count of those posted before it. Three numbers divide the queue:
 //   head() <= next() <= tail()     [head, next): begun, not complete   [next, tail): waiting   tail: the next post
-// Scatter lists and inline data lie beside the requests, a fixed room each. The room grows with what is posted, up to
-// what the queue pair was made for, and stays: posting allocates as long as the queue gets longer than ever before.
-// Inline data never moves, since a batch that is not sent yet points to it: there is room for all of it from the first
-// of it on.
+// Scatter lists and inline data lie beside the requests, a fixed room each. The room grows with the posted requests, up
+// to the queue pair's limit, and stays: posting allocates only when the queue gets longer than ever before. Inline data
+// never moves, since a batch not sent yet points to it: its room is allocated in full with the first.
 #pragma once
 
 #include <bit>
@@ -19,7 +18,7 @@
 
 namespace brdma::qp {
 
-// Done by ourselves when its turn comes; nothing leaves.
+// Executed locally in its turn; no packet leaves.
 [[nodiscard]] inline bool is_local(WorkOpcode opcode) {
   return opcode == WorkOpcode::kLocalInvalidate || opcode == WorkOpcode::kBindMw;
 }
@@ -64,7 +63,7 @@ class SendQueue {
     return inline_.get() + inline_slot(number) * inline_max_;
   }
 
-  // Precondition: not full(), and the request has been checked. False: its inline data is not there; nothing changed.
+  // Precondition: not full(), and the request has been checked. False: its inline data is not mapped; nothing changed.
   [[nodiscard]] bool push(const SendRequest& request, std::uint32_t length) {
     BRDMA_CHECK(!full());
     if (tail_ - head_ == slots_) [[unlikely]]
@@ -90,7 +89,7 @@ class SendQueue {
     ++tail_;
     return true;
   }
-  // Where the next one goes comes into the cache.
+  // Prefetches the next slot.
   void fetch_slot() const {
     if (slots_ == 0) return;
     fetch_ahead<sizeof(SendWqe)>(&wqes_[slot(tail_)]);

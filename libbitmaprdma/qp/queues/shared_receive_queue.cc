@@ -40,12 +40,12 @@ bool SharedReceiveQueue::give_to(qp::ReceiveQueue& taker) {
   return true;
 }
 
-// Beyond the number of entries, if the program has posted others meanwhile: none is lost.
+// May exceed the number of entries, if the program has posted others meanwhile: none is lost.
 void SharedReceiveQueue::take_back(qp::ReceiveQueue& returner) {
   while (!returner.empty()) returner.move_newest_to_front_of(receives_);
 }
 
-// Told at most once an arming. Who arms above what is posted is told at once: nothing may ever be taken again.
+// Notifies at most once an arming; at once if armed above the posted count: no further receive may ever be taken.
 void SharedReceiveQueue::look_at_limit() {
   if (limit_ == 0 || receives_.size() >= limit_) return;
   limit_ = 0;

@@ -71,9 +71,9 @@ void TransmitBatch::add_of_run(const wire::RunHeaders& headers, const wire::RunH
   count_packet(open_.bytes());
 }
 
-// An ICRC reads headers by vectors, which wait for shorter ones that have just been written there, and those for all
-// that came before, the last packet's ICRC among it: so the headers of all packets come first, and their ICRCs, of
-// which the processor then has several under way, after them.
+// An ICRC reads headers by vector loads, which wait for pending shorter stores, and those for all earlier stores, the
+// last packet's ICRC among them. So the headers of all packets come first, and their ICRCs, several of which the
+// processor then computes in parallel, after them.
 void TransmitBatch::add_middle(const wire::MiddleHeaders& headers, wire::RunHeaders::Own& own, const std::byte* payload,
                                std::size_t payload_bytes, std::size_t count, bool asks) {
   seal();
@@ -93,7 +93,8 @@ void TransmitBatch::add_middle(const wire::MiddleHeaders& headers, wire::RunHead
   count_packet(packet, count);
 }
 
-// The ICRCs of `count` packets, behind their headers. `headers`, `payload`: of the first. False: not all is there.
+// The ICRCs of `count` packets, behind their headers. `headers`, `payload`: of the first. False: part of the memory is
+// not mapped.
 bool TransmitBatch::sum_middle(MutableBytes headers, ConstBytes payload, std::size_t count) const {
   const std::uint32_t before_bth = flow_->before_bth(packet_bytes(headers.size(), payload.size()));
   return memory::guarded({payload.data(), count * payload.size()}, [=] {
@@ -105,7 +106,7 @@ bool TransmitBatch::sum_middle(MutableBytes headers, ConstBytes payload, std::si
   });
 }
 
-// Headers, with room for what ends each packet, and slices. `payload`: of the first.
+// Headers, with room for the trailer of each packet, and slices. `payload`: of the first.
 void TransmitBatch::put_middle(const wire::MiddleHeaders& headers, wire::RunHeaders::Own& own, ConstBytes payload,
                                std::size_t count, bool asks) {
   std::byte* at = buffer_.headers.data() + header_used_;
@@ -157,7 +158,7 @@ void TransmitBatch::copy_payload(std::span<const Slice> payload) {
   }
 }
 
-// Of headers here, a payload in the program's memory, and a pad here.
+// Headers and pad here, payload in the program's memory.
 inline std::uint32_t TransmitBatch::icrc_of_referenced(MutableBytes headers, ConstBytes pad) {
   std::uint32_t icrc = icrc_of_own(headers);
   for (std::size_t i = open_.first_slice; i < slices_; ++i) {
@@ -177,15 +178,14 @@ void TransmitBatch::seal_open() {
   std::byte* const headers = buffer_.headers.data() + open_.headers_at;
   std::byte* const trailer = buffer_.headers.data() + header_used_;
   store_le32(trailer, 0);  // the pad
-  if (open_.copied()) {    // all in one piece
+  if (open_.copied()) {    // contiguous
     const MutableBytes covered{headers, open_.headers_size + open_.payload_bytes + open_.pad};
     return append_trailer(open_.pad, icrc_of_own(covered));
   }
   append_trailer(open_.pad, icrc_of_referenced({headers, open_.headers_size}, {trailer, open_.pad}));
 }
 
-// Of what lies in our buffer, from BTH on. Most packets are as long as the one before, and what lies before BTH is the
-// same.
+// For data in our buffer, from BTH on. Most packets are as long as the one before, with the same bytes before BTH.
 std::uint32_t TransmitBatch::icrc_of_own(MutableBytes covered) {
   if (open_.ip_id != 0 || !wire::small_crc_takes(covered.size())) [[unlikely]]
     return wire::Icrc(*flow_, open_.ip_id, open_.bytes(), covered).finish();
@@ -216,7 +216,7 @@ bool TransmitBatch::piggyback(const wire::Piggyback& acknowledgement, std::size_
   if (longer > packet_bytes_max || (segments_ > 1 && longer > segment_bytes_)) return false;
   if (bytes_ + wire::kPiggybackSize > config_.batch_bytes_max) return false;
   if (header_used_ + wire::kPiggybackSize + kTrailerMax > buffer_.headers.size()) return false;
-  // Nothing lies behind the open packet's headers yet but what was copied: they make room.
+  // Only copied payload lies behind the open packet's headers: it makes room.
   constexpr std::size_t kPlace = wire::kBthSize + wire::kBxthSize;
   std::byte* const headers = buffer_.headers.data() + open_.headers_at;
   headers[wire::kBthSize] |= std::byte{wire::kBxthPiggyback};

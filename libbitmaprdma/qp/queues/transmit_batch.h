@@ -1,6 +1,6 @@
-// qp/queues/transmit_batch.h - packets on their way into one Transmit (a GSO message): of one queue pair, or of several
+// qp/queues/transmit_batch.h - packets collected into one Transmit (a GSO message): of one queue pair, or of several
 // whose packets reach the same socket of the peer by the same path. All segments but the last have the same size. The
-// ICRC and pad of a packet lie next to the headers of the following one in the header buffer, so a packet costs two
+// ICRC and pad of a packet lie next to the headers of the following one in the header buffer. So a packet costs two
 // slices: one for trailer-and-headers, one (or more) for its payload. Small payloads are copied in between: then it
 // costs none.
 //
@@ -29,7 +29,7 @@ class TransmitBatch {
  public:
   TransmitBatch(TransmitBuffer& buffer, const EngineConfig& config);
 
-  // Address of the batch; before the first packet. `traffic_class`, `hop_limit` as the QP's address vector says.
+  // Address of the batch; before the first packet. `traffic_class`, `hop_limit` from the QP's address vector.
   struct Destination {
     IpAddress source, destination;
     std::uint8_t path = 0, traffic_class = 0, hop_limit = 64;
@@ -37,7 +37,7 @@ class TransmitBatch {
     bool operator==(const Destination&) const = default;
   };
   void begin(const Destination& destination) { begin(destination, own_flow_); }
-  // `flow`: kept by the caller; made anew where it is another's. Of the second kind: for batches from and to these
+  // `flow`: kept by the caller; reset if it is of another flow. Of the second kind: for batches from and to these
   // addresses only.
   void begin(const Destination& destination, wire::AddressedIcrcFlow& flow);
   void begin(const Destination& destination, wire::IcrcFlow& flow) {
@@ -49,7 +49,7 @@ class TransmitBatch {
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] std::size_t packets() const { return segments_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }  // of UDP payload
-  // May packets of another queue pair to `to` follow? What does not fit is found by fits().
+  // May packets of another queue pair to `to` follow? fits() checks the size.
   [[nodiscard]] bool takes_more(const Destination& to) const {
     return segments_ > 0 && !closed_ && segments_ < segments_max_ &&
            bytes_ + segment_bytes_ <= config_.batch_bytes_max && destination_ == to;
@@ -58,43 +58,43 @@ class TransmitBatch {
   // While set, fits() keeps the last segment back for a control packet that is to follow the data.
   void keep_last_segment(bool keep) { kept_segments_ = keep && segments_max_ >= kKeepFrom ? 1 : 0; }
 
-  // From here on packets of at most so many bytes more, as wire_bytes() counts them; but one in any case.
+  // From here on at most so many bytes more, as wire_bytes() counts them; but one packet in any case.
   void limit(std::uint64_t wire_bytes) { wire_bytes_max_ = this->wire_bytes() + wire_bytes; }
   void lift_limit() { wire_bytes_max_ = kUnlimited; }
   // On the wire, with Ethernet, IP and UDP headers.
   [[nodiscard]] std::size_t frame_overhead() const { return frame_overhead(v4_); }  // of a packet: Ethernet, IP, UDP
   [[nodiscard]] std::size_t wire_bytes() const { return bytes_ + segments_ * frame_overhead(); }
 
-  // Can a packet of this UDP-payload size (BTH .. ICRC), with so many payload slices, follow what is here? False once a
-  // shorter packet has been added (it must be the last), when it is longer than the first, when standard and bitmap
-  // packets would mix in a way that the IP identification forbids, or when the buffer, the segments or the bytes run
-  // out. An empty batch takes any packet that the path MTU allows.
+  // Can a packet of this UDP-payload size (BTH .. ICRC), with so many payload slices, follow those of the batch? False
+  // once a shorter packet has been added (it must be the last), when it is longer than the first, when standard and
+  // bitmap packets would mix in a way that the IP identification forbids, or when the buffer, the segments or the bytes
+  // run out. An empty batch takes any packet that the path MTU allows.
   [[nodiscard]] bool fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {
     const std::size_t copied = std::min(packet_bytes, kHeaderBytesMax + kCopiedBytesMax);
     if (header_used_ + kTrailerMax + copied > buffer_.headers.size() || !takes_slices(payload_slices)) return false;
     return segments_ == 0 || fits_behind(packet_bytes, bitmap);
   }
-  // fits() of a small packet of bitmap mode, which has grown to that size by what piggyback() would put into it.
+  // fits() for a small packet of bitmap mode, already grown by the bytes of piggyback().
   [[nodiscard]] bool fits_grown(std::size_t packet_bytes) const {
     return fits(packet_bytes, 0, true) && bytes_ + packet_bytes <= config_.batch_bytes_max;
   }
-  // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read once more, for
-  // the ICRC, before finish() returns.
+  // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read again, for the
+  // ICRC, before finish() returns.
   void add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes);
   // A packet of a run (qp/send/transmit_small.cc, qp/send/transmit_middle.cc, qp/respond/serve_read_middle.cc), of
   // bitmap mode. Precondition: fits().
   void add_of_run(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own, std::span<const Slice> payload,
                   std::size_t payload_bytes);
-  // `count` of them in the inside of a message, as add_of_run() would add one by one: their payloads, of
-  // `payload_bytes` each, lie one behind the other. `own` is of the first, and then of the one that would follow; the
-  // last one asks for an acknowledgement where `asks`. Precondition: room(), and takes_middle().
+  // `count` MIDDLE packets, as add_of_run() would add one by one: their payloads, of `payload_bytes` each, are
+  // contiguous. `own` is of the first, and on return of the one that would follow; the last one asks for an
+  // acknowledgement if `asks`. Precondition: room(), and takes_middle().
   void add_middle(const wire::MiddleHeaders& headers, wire::RunHeaders::Own& own, const std::byte* payload,
                   std::size_t payload_bytes, std::size_t count, bool asks);
   [[nodiscard]] bool takes_middle(std::size_t payload_bytes, std::size_t count) const {
     return payload_bytes > kCopiedBytesMax && payload_bytes % 4 == 0 && takes_slices(2 * count);
   }
-  // Likewise a packet alone, of at most kCopiedBytesMax in one piece: its headers, with their pad, are written to where
-  // the first answers, before the second.
+  // The same for a single packet, of at most kCopiedBytesMax in one piece: its headers, with their pad, are written to
+  // the result of the first, before the second.
   [[nodiscard]] std::byte* begin_copied(std::size_t headers, std::size_t payload_bytes) {
     seal();
     open_ = {.any = true,
@@ -105,7 +105,7 @@ class TransmitBatch {
              .pad = pad_of(payload_bytes)};
     return buffer_.headers.data() + header_used_;
   }
-  // Of that packet: what lies behind BTH and BXTH, for who has left room there.
+  // Of that packet: the room behind BTH and BXTH, if left there.
   [[nodiscard]] std::byte* behind_bxth() {
     return buffer_.headers.data() + open_.headers_at + wire::kBthSize + wire::kBxthSize;
   }
@@ -115,7 +115,7 @@ class TransmitBatch {
     count_packet(open_.bytes());
   }
   [[nodiscard]] static constexpr std::size_t pad_of(std::size_t payload_bytes) { return (0 - payload_bytes) & 3; }
-  // How many of these, one behind the other, all of this size.
+  // How many of these, contiguous, all of this size.
   [[nodiscard]] std::size_t room(std::size_t packet_bytes) const;
   // Is there room for a packet's payload in so many pieces?
   [[nodiscard]] bool takes_slices(std::size_t payload_slices) const {
@@ -123,7 +123,7 @@ class TransmitBatch {
   }
   // A control packet: `body` is copied. Precondition: fits().
   void add_control(const wire::Bth& bth, ConstBytes body);
-  // Likewise, the body written to where it is to lie, between these two.
+  // The same, with the body written in place, between these two.
   [[nodiscard]] std::byte* begin_control(const wire::Bth& bth) {
     seal();
     std::byte* const packet = buffer_.headers.data() + header_used_;
@@ -131,8 +131,8 @@ class TransmitBatch {
     return packet + wire::kBthSize;
   }
   void end_control(std::size_t body_bytes);
-  // Puts the acknowledgement into the packet added last. False, and nothing done: that is no bitmap-mode data packet,
-  // or it would become longer than the first segment or than `packet_bytes_max`.
+  // Puts the acknowledgement into the packet added last. False, and nothing done: it is no bitmap-mode data packet, or
+  // it would become longer than the first segment or than `packet_bytes_max`.
   bool piggyback(const wire::Piggyback& acknowledgement, std::size_t packet_bytes_max);
 
   [[nodiscard]] static constexpr std::size_t frame_overhead(bool v4) {
@@ -143,9 +143,9 @@ class TransmitBatch {
   static constexpr std::size_t packet_bytes(std::size_t headers, std::size_t payload) {
     return headers + payload + pad_of(payload) + wire::kIcrcSize;
   }
-  // Fills `out`; false where nothing was added.
+  // Fills `out`; false if nothing was added.
   bool finish(Transmit& out);
-  // Some of the payload was not there to be read (memory/guard.h): the batch is not to be sent. After finish().
+  // Part of the payload could not be read (memory/guard.h): the batch is not to be sent. After finish().
   [[nodiscard]] bool faulted() const { return faulted_; }
 
  private:
@@ -167,7 +167,7 @@ class TransmitBatch {
   static constexpr std::size_t kPadMax = 3, kTrailerMax = kPadMax + wire::kIcrcSize;
   static constexpr std::size_t kUnlimited = ~std::size_t{0};
   static constexpr std::size_t kEthernetSize = 14;
-  static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back
+  static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a kept segment
   void put_middle(const wire::MiddleHeaders& headers, wire::RunHeaders::Own& own, ConstBytes payload, std::size_t count,
                   bool asks);
   void put_payload(std::span<const Slice> payload);
@@ -210,7 +210,7 @@ class TransmitBatch {
   std::size_t wire_bytes_max_ = kUnlimited;
   std::size_t segments_ = 0, segment_bytes_ = 0, bytes_ = 0, slices_ = 0;
   std::size_t header_used_ = 0, header_slice_start_ = 0;
-  // The open packet: where its headers lie, its payload's slices, and what its ICRC and trailer need.
+  // The open packet: its headers, its payload's slices, and the inputs of its ICRC and trailer.
   struct Open {
     bool any = false;
     bool bitmap = false;

@@ -1,6 +1,6 @@
 // qp/read/copy_request.cc - on a path that loses, a READ request leaves a second time with the next one. READs are
-// executed in order: all that is behind a lost request waits for it, while nothing is on its way. A copy costs 78
-// bytes, a wait the data of a round trip. Who has the request drops the copy (docs/wire.md).
+// executed in order: all requests behind a lost one wait for it, while nothing is in flight. A copy costs 78 bytes, a
+// wait the data of a round trip. A responder that has the request drops the copy (docs/wire.md).
 #include "qp/send/requester_impl.h"
 #include "wire/read_copy.h"
 
@@ -8,8 +8,8 @@ namespace brdma::qp {
 
 using bitmap::EntryState;
 
-// Of the READ before `next`, another READ request, that is about to leave; each once. False: that one does not fit into
-// the batch any more.
+// Copies the READ before `next`, another READ request that is about to leave; each once. False: the copy does not fit
+// into the batch any more.
 bool Requester::Impl::copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now) {
   if (copies == 0 || !id.bitmap_agreed || !id.peer_knows_copies || messages.size() < 2) return true;
   if (messages.back().kind != MessageKind::kRead) return true;  // a longer packet could not follow in one batch
@@ -23,7 +23,7 @@ bool Requester::Impl::copy_last_request(const wire::Packet& next, TransmitBatch&
   const std::size_t bytes = TransmitBatch::packet_bytes(copy, 0);
   if (!batch.fits(bytes, 0, copy.bitmap)) return false;
   if (paths) [[unlikely]]
-    label(copy, batch, last.packets, true, now);
+    fill_path_fields(copy, batch, last.packets, true, now);
   batch.add(copy, {}, 0);
   last.copied = true;
   --copies;

@@ -1,7 +1,7 @@
-// Answers: READ responses, which confirm ATOMIC WRITEs and FLUSHes too, and atomic acknowledgements. They may come in
-// any order: each is placed where its PSN says. What is missing between them is judged by the receiver's rules (spec 1:
-// tolerance) and only that is asked for again. In go-back-N an answer out of order is dropped and the rest asked for
-// anew, as plain RoCE does.
+// READ responses, which confirm ATOMIC WRITEs and FLUSHes too, and atomic acknowledgements. They may come in any order:
+// each is placed by its PSN. Missing ones in between are judged by the receiver's rules (spec 1: tolerance), and only
+// those are re-requested. In go-back-N a response out of order is dropped and the rest is requested again, as plain
+// RoCE does.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -14,8 +14,8 @@ using bitmap::EntryState;
 using bitmap::GapRecord;
 using bitmap::GapState;
 
-// Asking again for what was asked for again: after the third time doubling, so that a slow responder is not flooded.
-// Before, it is losses in a row that have to be outdone: with 5 % each way one in a thousand is lost three times.
+// Repeated READ re-requests: doubling after the third, so that a slow responder is not flooded. Until then losses in a
+// row are the likely cause: with 5 % each way one in a thousand is lost three times.
 constexpr Duration kRerequestFirst = 500_us, kRerequestMax = 8_ms;
 constexpr unsigned kRerequestsBeforeDoubling = 3;
 
@@ -81,7 +81,7 @@ Outcome Requester::Impl::handle_read_response(const wire::Packet& packet, Sequen
   return take_response(packet, sequence, message, now);
 }
 
-// An ATOMIC WRITE or FLUSH is done: a READ response without data says so (IBTA 1.5, annex A19).
+// An ATOMIC WRITE or FLUSH is done: a READ response without data confirms it (IBTA 1.5, annex A19).
 Outcome Requester::Impl::handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message,
                                              Instant now) {
   if (packet.op != wire::RcOp::kReadResponseOnly || !packet.payload.empty()) {
@@ -93,7 +93,7 @@ Outcome Requester::Impl::handle_confirmation(const wire::Packet& packet, Sequenc
 
 Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message,
                                            Instant now) {
-  // The result is the application's in its machine's byte order.
+  // The application gets the result in its machine's byte order.
   const std::uint64_t original = packet.atomic_original;
   std::byte result[sizeof(original)];
   std::memcpy(result, &original, sizeof(original));
@@ -116,7 +116,7 @@ Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequ
   acknowledge(sequence, message, now);
   --responses.packets;
   note_progress(now);
-  // Who answers this request has executed all before it.
+  // A response to this request shows that all before it are executed.
   acknowledge_requests_before(message.end(), now);
   record_response(packet, sequence, sent, now);
   note_evidence(sent, now);
@@ -125,7 +125,7 @@ Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequ
   return outcome(now);
 }
 
-// A round trip, where the answer is the first to a request that was sent once.
+// An RTT sample, if the response is the first to a request that was sent once.
 void Requester::Impl::measure_response(Sequence sequence, const Message& message, Instant sent, Instant now) {
   responses.came += message.kind == MessageKind::kRead ? message.payload_at(sequence, id.mtu()) : 0;
   if (sequence != message.first || window.entry(psn_of(sequence)).transmissions != 1) return;
@@ -141,7 +141,7 @@ void Requester::Impl::measure_response(Sequence sequence, const Message& message
   responses.limited = false;
 }
 
-// The oldest answer that is not here; next_sequence() where none is missing.
+// The oldest missing response; next_sequence() if none is missing.
 Sequence Requester::Impl::first_missing_response() const {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].answered()) continue;
@@ -153,7 +153,7 @@ Sequence Requester::Impl::first_missing_response() const {
   return next_sequence();
 }
 
-// Plain RoCE: an answer out of order means that one was lost. It and all behind it are asked for again, once a round
+// Plain RoCE: a response out of order means that one was lost. It and all behind it are re-requested, once a round
 // trip.
 void Requester::Impl::go_back_to_missing_response(Instant now) {
   const Sequence missing = first_missing_response();
@@ -170,8 +170,8 @@ void Requester::Impl::go_back_to_missing_response(Instant now) {
   }
 }
 
-// Gap records: what lies between the newest answer so far and this one opens gaps, one a message at most. `sent`: when
-// this one was asked for.
+// Gap records: the PSNs between the newest response so far and this one open gaps, one a message at most. `sent`: when
+// this one was requested.
 void Requester::Impl::record_response(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now) {
   const Instant seen = arrived_at(now);
   if (sequence < responses_seen) {
@@ -183,7 +183,7 @@ void Requester::Impl::record_response(const wire::Packet& packet, Sequence seque
       const Sequence start = std::max(from, messages[i].first);
       const Sequence end = std::min(messages[i].end(), sequence);
       if (start < end) {
-        // Of a message that has begun to come, the next answer was to be expected since the one before it.
+        // Within a message that has begun to come, the next response was due since the one before it.
         const bool expected = start > messages[i].first && !response_receive_paths;
         const Instant moved = expected ? std::min(base_moved, seen) : seen;
         response_gap_rules().open(psn_of(start) - 1, psn_of(end), 0, seen, moved, now);
@@ -196,8 +196,8 @@ void Requester::Impl::record_response(const wire::Packet& packet, Sequence seque
   const recovery::GapLimits limits = rerequest_limits();
   for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i) {
     GapRecord& gap = loss_recovery->response_gaps[i];
-    // Answers come in the order of asking. One that was asked for after a gap was asked for again, and comes first,
-    // speaks against that repetition as a later packet speaks against the original.
+    // Responses come in the order of their requests. If a response requested after a gap's re-request comes first, it
+    // is evidence against that repetition, as a later packet is against the original.
     const bool later =
         gap.state == GapState::kPromoted ? sent > gap.last_feedback : distance(psn_of(sequence), gap.start) > 0;
     if (!later) continue;
@@ -207,8 +207,8 @@ void Requester::Impl::record_response(const wire::Packet& packet, Sequence seque
   }
 }
 
-// One that others overtook. Late, not lost, unless it was asked for again; a standard answer does not say which it is,
-// and counts as the second where a second was asked for.
+// A response overtaken by others. Late, not lost, unless it was re-requested. A standard response does not name its
+// request: it counts as the second's where there was a second.
 void Requester::Impl::note_late_response(const wire::Packet& packet, Instant now) {
   const Instant seen = arrived_at(now);
   const Psn psn = packet.bth.psn;
@@ -228,7 +228,7 @@ void Requester::Impl::note_late_response(const wire::Packet& packet, Instant now
 Duration Requester::Impl::rerequest_interval(std::uint16_t times) const {
   const Duration shortest = id.recovery->resend_interval_min;
   Duration interval = rtt.has_sample() ? rtt.probe_timeout(shortest * 2) : kRerequestFirst;
-  // What is waited for is all that is under way: no queue is before it, and nothing else will come to tell of it.
+  // The awaited response is all that is in flight: no queue is before it, and no later packet will give evidence.
   if (rtt.has_sample() && times <= kRerequestsBeforeDoubling &&
       loss_recovery->response_gaps.missing() >= responses.packets)
     interval = std::max({rtt.minimum() * 2, rtt.smoothed(), shortest});

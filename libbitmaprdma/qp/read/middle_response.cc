@@ -1,6 +1,5 @@
-// The inside of a READ's answer as it usually comes: the next one that is waited for, asked for once, and nothing is
-// missing. It does what handle_response.cc would do with it, which looks at all that an answer may say, and leaves to
-// it whatever is not as usual.
+// Fast path for MIDDLE packets of a READ response: the next expected one, requested once, and nothing is missing. It
+// does the same as handle_response.cc, which checks all cases and takes everything else.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -9,7 +8,7 @@ namespace brdma::qp {
 
 using bitmap::EntryState;
 
-bool Requester::Impl::is_inside(const wire::Packet& packet) const {
+bool Requester::Impl::is_next_middle(const wire::Packet& packet) const {
   if (packet.op != wire::RcOp::kReadResponseMiddle || packet.bth.psn != window.base()) return false;
   if (loss_recovery != nullptr || sender_judge || response_receive_paths || (packet.bitmap && id.receiving_paths > 1))
     return false;
@@ -20,9 +19,9 @@ bool Requester::Impl::is_inside(const wire::Packet& packet) const {
          packet.payload.size() == id.mtu() && window.entry(window.base()).state == EntryState::kSentUnacked;
 }
 
-// False: it is not as usual, or its memory is not ours to write to.
+// False: takes the general path, or its memory is not writable.
 bool Requester::Impl::take_middle_response(const wire::Packet& packet, Instant now) {
-  if (!is_inside(packet)) return false;
+  if (!is_next_middle(packet)) return false;
   const Message& message = messages[0];
   const std::uint32_t bytes = id.mtu();
   const auto index = static_cast<std::uint32_t>(base - message.first);
@@ -34,12 +33,12 @@ bool Requester::Impl::take_middle_response(const wire::Packet& packet, Instant n
   timers.on_activity(now);
   note_progress(now);
   window.pass_first();
-  looked_at += 2;  // acknowledged, and passed
+  looked_at += 2;  // acknowledged, and skipped
   base_moved = now;
   ++base;
   responses_seen = std::max(responses_seen, base);
   env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
-  // Of more gaps than are kept, one that nobody remembers: what is behind it has been here before.
+  // With more gaps than records, an unrecorded one: later packets have been processed already.
   if (window.entry(window.base()).state == EntryState::kAcked) [[unlikely]]
     advance(now);
   return true;

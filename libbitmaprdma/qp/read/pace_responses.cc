@@ -1,9 +1,9 @@
-// Answers to READs at a rate. Who answers hears of no round trip; who asked knows both when it did and when the first
-// answer came. So where the control goes by round trips it is the asking that is paced: a READ request takes as many
-// tokens as its answers will have bytes, from a bucket of its own. Marks on answers become CNPs to who sent them, who
-// paces by those (queue_pair.cc: poll_responses): with `both` either does its part.
+// READ responses at a rate. The responder has no RTT samples; the requester knows the time of the request and of the
+// first response. So where the control uses RTT samples, requests are paced: a READ request takes as many tokens as its
+// responses will have bytes, from a bucket of its own. Marks on responses become CNPs to the responder, which paces by
+// those (queue_pair.cc: poll_responses); with `both` either side does its part.
 //
-// What is asked for again is charged, but does not wait: it is little, and new READs wait for it.
+// Re-requests are charged, but do not wait: they are few, and new READs wait for them.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -19,14 +19,13 @@ void Requester::Impl::choose_response_pace() {
     return;
   }
   config.control = CongestionControl::kTimely;
-  // Two requests in a row would have answers that wait for each other at the responder, which is no congestion.
+  // Two requests in a row would have responses that wait for each other at the responder, which is no congestion.
   config.burst_bytes = std::max<std::uint32_t>(config.burst_bytes / 4, 1);
   signals_made().responses = std::make_unique<ResponsePace>(config, env.active_qps);
 }
 
-// The answers to one request come at once, as a burst on their way. So it asks for what the rate gives in the time that
-// a timer brings, for few packets at least; and for more on a path so long that the requests which may be under way
-// would not fill it.
+// The responses to one request form a burst on the path. So it asks for the rate's worth of one timer interval, at
+// least a few packets. On a path so long that the allowed requests would not fill it, it asks for more.
 std::uint32_t Requester::Impl::paced_chunk_packets() const {
   constexpr std::uint64_t kLeast = 16 * 1024;
   const auto given_in = [rate = response_pace()->rate.rate().bps()](Duration time) {
@@ -41,7 +40,7 @@ std::uint32_t Requester::Impl::paced_chunk_packets() const {
   return std::max<std::uint32_t>(static_cast<std::uint32_t>(bytes) / id.mtu(), 1);
 }
 
-// `packets` of its answers.
+// `packets` of its responses.
 void Requester::Impl::on_read_requested(const Message& message, std::uint32_t packets, Instant now) {
   ResponsePace* const pace = response_pace();
   if (pace == nullptr || message.kind != MessageKind::kRead) [[likely]]
@@ -56,7 +55,7 @@ void Requester::Impl::on_read_requested(const Message& message, std::uint32_t pa
   pace->rate.on_sent(payload + packets * headers, now);
 }
 
-// One sample a segment, as of what is sent; or a round trip, where less than that is asked for.
+// One sample a segment, as for sent data; or one a round trip, if less than that is requested.
 void Requester::Impl::on_response_rtt_sample(Duration round_trip, Instant now) {
   ResponsePace& pace = *response_pace();
   pace.came += responses.came;
@@ -66,7 +65,7 @@ void Requester::Impl::on_response_rtt_sample(Duration round_trip, Instant now) {
   pace.rate.on_round_trip(round_trip, response_congestion.base_rtt(), now);
 }
 
-// After output: is there a READ that waits for its rate?
+// After output: does a READ wait for its rate?
 void Requester::Impl::note_responses_paced(Instant now) {
   ResponsePace& pace = *response_pace();
   const bool read = queue.next() != queue.tail() && !broken_wqe && queue[queue.next()].opcode == WorkOpcode::kRdmaRead;

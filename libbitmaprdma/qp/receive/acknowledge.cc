@@ -1,6 +1,5 @@
-// qp/receive/acknowledge.cc - ACK (standard) and BitmapAck: when one is due, and its making.
-// Packets only note that they want to be acknowledged; one acknowledgement leaves after a burst of them, inside or
-// behind the data of the same batch where there is some.
+// qp/receive/acknowledge.cc - ACK (standard) and BitmapAck: when one is due, and its construction. Packets only request
+// an acknowledgement; one leaves after a burst of them, piggybacked on the data of the same batch or behind it.
 #include <algorithm>
 #include <array>
 
@@ -19,15 +18,15 @@ void Responder::Impl::acknowledge_soon(Instant now) {
   ack.forced = true;
 }
 
-// Another copy of what is here. Where an acknowledgement that was asked for is due already, it is no more urgent for
-// that: a driver that holds it back for the application's reply need not let it go alone. (A peer that spins on its
-// memory would stop receiving with it, its copies would pile up anew, and the two would never get in step again.)
+// Another copy of a received packet. If a requested acknowledgement is due already, the copy does not make it more
+// urgent: a driver that holds it back for the application's reply need not send it alone. (A peer that spins on its
+// memory would stop receiving with it, its copies would pile up again, and the two would never get in step.)
 void Responder::Impl::acknowledge_copy(Instant now) {
   if (!ack.pending || !ack.requested) acknowledge_soon(now);
 }
 
 void Responder::Impl::send_final_acks() {
-  constexpr std::uint32_t kLeaveCopies = 3;  // with 5 % loss, one leave in 160,000 goes unheard
+  constexpr std::uint32_t kLeaveCopies = 3;  // with 5 % loss, one in 160,000 closings loses all final ACKs
   if (!established || halted) return;
   ack.pending = ack.forced = true;
   ack.copies = kLeaveCopies;
@@ -36,8 +35,8 @@ void Responder::Impl::send_final_acks() {
 bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   if (!acknowledgement_due(now)) return false;
   const bool bitmap = speaks_bitmap();
-  // An ACK says that the answers to earlier READs and atomics have been sent (IBTA 9.7.5.1.2): it must not overtake
-  // them. A BitmapAck speaks of requests only.
+  // An ACK implies that the responses to earlier READs and atomics have been sent (IBTA 9.7.5.1.2): it must not
+  // overtake them. A BitmapAck covers requests only.
   if (!bitmap && !resources.empty()) return false;
   if (!send_acknowledgement(batch, {wire::kSyndromeAck, msn}, base() - 1, bitmap, now)) return false;
   if (ack.copies > 0) [[unlikely]] {
@@ -47,12 +46,12 @@ bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   return true;
 }
 
-// Inside the batch's last data packet, where that has room: one datagram instead of two. Only what is said most often
-// fits in there: all before the base has arrived, nothing beyond it.
+// Piggybacks the acknowledgement on the batch's last data packet, where that has room: one datagram instead of two.
+// Only the most common acknowledgement fits: all before the base has arrived, nothing beyond it.
 //
-// What an acknowledgement that travelled alone said is repeated in the next data. For most often that answers what was
-// acknowledged, and where the acknowledgement was lost its completion would come before that of the send: ib_send_lat
-// -e takes the first event for its send's, finds no completion, and trips over what it then reads.
+// An acknowledgement that left alone is repeated in the next data. Mostly that data answers the acknowledged packet. If
+// the acknowledgement was lost, the peer would otherwise complete its receive before its send: ib_send_lat -e takes the
+// first event for its send's, finds no completion, and fails on the data it then reads.
 bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
   if (!may_piggyback() || (!acknowledgement_due(now) && ack.repeats == 0)) return false;
   if (!batch.piggyback(piggyback_now(now), wire::packet_bytes_max(mtu))) return false;
@@ -60,7 +59,7 @@ bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant no
   return true;
 }
 
-// Up to which place behind the base every gap has been promoted.
+// Offset from the base up to which every gap has been promoted.
 std::uint16_t Responder::Impl::judged() const {
   if (out_of_order == nullptr) return 0;
   const bitmap::GapTable& gaps = out_of_order->gaps;
@@ -71,7 +70,7 @@ std::uint16_t Responder::Impl::judged() const {
   return static_cast<std::uint16_t>(std::clamp(distance(end, base()), 0, 0xFFFF));
 }
 
-// `psn`: of the standard form. A BitmapAck speaks of the base, which is where a NAK's PSN stands too.
+// `psn`: of the standard form. A BitmapAck starts at the base, which is a NAK's PSN too.
 bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap,
                                            Instant now) {
   if (bitmap ? !send_bitmap_ack(batch, aeth, now) : !send_standard_ack(batch, aeth, psn)) return false;
@@ -91,8 +90,8 @@ bool Responder::Impl::send_standard_ack(TransmitBatch& batch, const wire::Aeth& 
   return true;
 }
 
-// What all BitmapAcks say; as where nothing lies beyond the base. Made where it is used: most are written from it at
-// once and never lie in memory.
+// The common part of all BitmapAcks; nothing beyond the base. Built where it is used: most are encoded at once and
+// never lie in memory.
 [[gnu::always_inline]] inline wire::BitmapAck Responder::Impl::bitmap_ack(const wire::Aeth& aeth, Instant now) const {
   const PeerCredit credit = env.credit_share();
   wire::BitmapAck body;
@@ -138,19 +137,19 @@ bool Responder::Impl::send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& ae
     return false;
   }
   ack.repeats = kRepeats;
-  ack.echo_valid = false;  // one echo a packet: later acknowledgements would tell of an old round trip
+  ack.echo_valid = false;  // one echo a packet: later acknowledgements would give an old RTT sample
   return true;
 }
 
-// Something lies beyond the base.
+// Packets have arrived beyond the base.
 bool Responder::Impl::send_with_bits(TransmitBatch& batch, const wire::Aeth& aeth, Instant now) {
   wire::BitmapAck body = bitmap_ack(aeth, now);
   std::array<std::byte, wire::kAckBitsMax / 8> bits;
   std::array<std::byte, wire::kAckRangesMax * wire::kAckRangeSize> ranges;
-  // The base itself may lie here, unexecuted because it was refused: by definition it has not arrived.
+  // The base itself may be held here, refused and unexecuted: by definition it has not arrived.
   const bool only_base = window.highest() == base();
   const auto known = only_base ? 0 : static_cast<std::uint32_t>(distance(window.highest(), base()) + 1);
-  // Ranges cover what the bits have no room for: half of the room for each. None in a NAK that ends the queue pair: its
+  // Ranges cover packets beyond the bits: half of the room for each. None in a NAK that ends the queue pair: its
   // out-of-order state has been freed.
   const bool more = out_of_order != nullptr && known > std::min(std::uint32_t{wire::kAckBitsMax}, mtu * 8) &&
                     identity.peer_reads_ranges;
@@ -166,7 +165,7 @@ bool Responder::Impl::send_with_bits(TransmitBatch& batch, const wire::Aeth& aet
   body.range_count = static_cast<std::uint16_t>(range_count);
   body.ranges = ConstBytes{ranges.data(), range_count * wire::kAckRangeSize};
   const std::size_t size = wire::bitmap_ack_start_size(body) + body.bits.size() + body.ranges.size();
-  // By its size as it is: of several queue pairs' in one batch none may be longer than the first.
+  // At its present size: in a batch of several queue pairs no packet may be longer than the first.
   if (!batch.fits(wire::kBthSize + size + wire::kIcrcSize, 0, true)) return false;
   if (more) {
     note_ranges_reported(range_count);

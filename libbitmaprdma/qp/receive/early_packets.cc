@@ -52,7 +52,7 @@ void EarlyPackets::note_place(Record& record, const std::byte* place) {
   for (std::size_t end = 0; end < blocks_of(places_[number]); ++end) link(number, end);
 }
 
-// Places in the order of their records, not of their arrival: they are found all the same, some of them later.
+// Places are linked in the order of their records, not of arrival: lookups still find them, some later.
 void EarlyPackets::grow_blocks() {
   blocks_.assign(std::max(kBlocksAtFirst, blocks_.size() * 2), {});
   for (std::uint32_t number = 0; number < places_.size(); ++number) {
@@ -82,7 +82,7 @@ void EarlyPackets::unlink(std::uint32_t record, std::size_t end) {
   }
   Block& block = blocks_[this->block(place.begin + (end == 0 ? 0 : place.size - 1))];
   block.first = next;
-  // PSNs wrap, so this must not stay for ever; while there is one, it only costs a needless search.
+  // PSNs wrap, so this must be reset; until then it only costs a needless search.
   if (next == kNone) block.newest = kNoPsn;
 }
 
@@ -116,7 +116,7 @@ void EarlyPackets::give_back(Record& record) {
 void EarlyPackets::begin(std::uint32_t mtu, std::uint32_t bytes_max, const bitmap::WindowShape& shape,
                          bitmap::SegmentPool& pool) {
   BRDMA_CHECK(count_ == 0);
-  if (mtu != mtu_) {  // buffers are as long as that
+  if (mtu != mtu_) {  // it sets the size of buffers
     for (auto& free : free_buffers_) free.clear();
     chunks_.clear();
     chunk_bytes_ = 0;
@@ -143,7 +143,7 @@ std::size_t EarlyPackets::allocated_bytes() const {
          vector_bytes(blocks_);
 }
 
-// The stretch of the index begins at `base` now: what lies before it has been released.
+// The range of the index begins at `base` now: earlier PSNs have been released.
 void EarlyPackets::advance_to(Psn base) {
   if (count_ == 0) {
     first_ = last_ = base;

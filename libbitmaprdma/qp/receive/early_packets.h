@@ -1,11 +1,10 @@
-// qp/receive/early_packets.h - the packets of one queue pair that came early, by PSN: what in-order execution needs of
-// them later.
+// qp/receive/early_packets.h - the early packets of one queue pair, by PSN, for later in-order execution.
 //   held:   header and a copy of the payload, executed when the base reaches them;
-//   placed: header only, its data is in the application's memory already; execution just keeps the books.
+//   placed: header only, its data is in the application's memory already; execution only updates the state.
 // Copies lie in buffers of two sizes, allocated when first needed, kept for reuse, bounded by `bytes_max`.
 //
-// The place of placed WRITE data is remembered, because memory must end up as if all had come in order: a packet of a
-// lower PSN that arrives later must not overwrite what a higher PSN has written (uncovered()).
+// The place of placed WRITE data is kept, because memory must end up as if all had come in order: a later packet of a
+// lower PSN must not overwrite data of a higher PSN (uncovered()).
 #pragma once
 
 #include <array>
@@ -33,7 +32,7 @@ class EarlyPackets {
     friend class EarlyPackets;
     std::byte* buffer = nullptr;
     bool small = false;
-    bool has_place = false;  // not so of a placed SEND
+    bool has_place = false;  // not for a placed SEND
   };
 
   EarlyPackets() = default;
@@ -41,29 +40,29 @@ class EarlyPackets {
                bitmap::SegmentPool& pool) {
     begin(mtu, bytes_max, shape, pool);
   }
-  // To be called first, and again for another queue pair; nothing is held then. `mtu`: largest payload held;
-  // `bytes_max`: bound on the copies; `shape`: of the window that the PSNs lie in.
+  // Call first, and again for another queue pair; nothing is held then. `mtu`: largest payload held; `bytes_max`: bound
+  // on the copies; `shape`: of the window that the PSNs lie in.
   void begin(std::uint32_t mtu, std::uint32_t bytes_max, const bitmap::WindowShape& shape, bitmap::SegmentPool& pool);
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::size_t size() const { return count_; }
   [[nodiscard]] std::size_t held_bytes() const { return held_bytes_; }
-  // All, buffers that are kept for the next packets included.
+  // All memory, including buffers kept for the next packets.
   [[nodiscard]] std::size_t allocated_bytes() const;
-  // Of the records and what finds them; payload copies are held_bytes().
+  // Of the records and their index; payload copies are held_bytes().
   [[nodiscard]] std::size_t state_bytes() const { return count_ * sizeof(Record) + index_.bytes(); }
   // PSNs handed in lie in [base, base + window) and are not here yet. False: no room for the copy.
   bool hold(Psn base, const wire::Packet& packet);
-  // `place`: where a WRITE's payload went; null for a SEND (receive buffers are not shared with anybody's WRITEs).
+  // `place`: of a WRITE's payload; null for a SEND (receive buffers are not shared with WRITEs).
   void note_placed(Psn base, const wire::Packet& packet, const std::byte* place);
-  // A held packet's data has been written to memory: as if it had been noted as placed from the beginning.
+  // A held packet's data has been written to memory: from now on it counts as placed.
   void settle(Psn psn, const std::byte* place);
   [[nodiscard]] const Record* find(Psn psn) const;
-  void release(Psn psn);  // nothing happens where there is none
+  void release(Psn psn);  // no effect where there is none
   void clear();           // records and buffers are kept where nothing was held
 
-  // What of [place, place + size) a packet `psn` may still write: later PSNs' data stays. One run, because placed
-  // packets are all of MTU size and `size` <= MTU. Offset and length within the packet.
+  // The part of [place, place + size) that packet `psn` may still write: data of later PSNs stays. One run, because
+  // placed packets are all of MTU size and `size` <= MTU. Offset and length within the packet.
   struct Run {
     std::size_t offset = 0, size = 0;
   };
@@ -73,7 +72,7 @@ class EarlyPackets {
     return uncovered_slow(psn, place, size);
   }
   [[nodiscard]] bool any_placed() const { return place_count_ > 0; }
-  // Places that uncovered() has looked at so far: a few a packet, however many there are.
+  // Places looked at by uncovered() so far: a few a packet, however many there are.
   [[nodiscard]] std::uint64_t places_searched() const { return searched_; }
 
  private:
@@ -84,18 +83,18 @@ class EarlyPackets {
                                              // else twice the record's number, plus which end, plus one
   static constexpr std::uint32_t kNoPsn = ~std::uint32_t{0};
 
-  // Where a placed packet's data is, by record number. It is in the lists of the blocks of memory in which its two ends
-  // lie: a packet is at most as long as a block, so it touches no other.
+  // Location of a placed packet's data, by record number. It is in the lists of the memory blocks of its two ends: a
+  // packet is at most as long as a block, so it touches no other.
   struct Place {
     const std::byte* begin = nullptr;
     std::uint32_t size = 0;
     Psn psn;
     std::array<std::uint32_t, 2> next{}, previous{};  // links, of either end
   };
-  // A list of the ends in one block, or in several by chance: the one that came last is first.
+  // A list of the ends in one block, or in several by hash collision: the most recent is first.
   struct Block {
     std::uint32_t first = kNone;  // link
-    // The highest PSN that was in it since it was empty: tells at once that none is newer.
+    // The highest PSN in it since it was empty: shows at once that none is newer.
     std::uint32_t newest = kNoPsn;
   };
 
@@ -114,7 +113,7 @@ class EarlyPackets {
 
   std::uint32_t mtu_ = 0, bytes_max_ = 0;
   std::size_t count_ = 0, held_bytes_ = 0;
-  Psn first_, last_;                             // the stretch of index_ that is in use, while there are records
+  Psn first_, last_;                             // the range of index_ in use, while there are records
   bitmap::SegmentedArray<std::uint32_t> index_;  // by PSN: kNone, or record number plus one
   std::vector<Record> records_;
   std::vector<std::uint32_t> free_records_;

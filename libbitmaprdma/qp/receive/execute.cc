@@ -1,6 +1,6 @@
-// qp/receive/execute.cc - a request whose turn it is: everything before its PSN has been executed.
-// The state that is kept between packets (`message`) does not depend on how packets are written: one message may come
-// in standard and in bitmap packets.
+// qp/receive/execute.cc - in-order execution of a request: everything before its PSN has been executed. The state kept
+// between packets (`message`) does not depend on the packet format: one message may come in standard and in bitmap
+// packets.
 #include <algorithm>
 
 #include "qp/receive/notify_write.h"
@@ -16,8 +16,8 @@ constexpr std::uint32_t kRequestBytesMax = 1u << 31;  // IBTA 9.7.2
 constexpr std::uint32_t kReadPacketsMax = 1u << 22;   // a quarter of the PSN space, as the largest window
 constexpr std::size_t kAtomicBytes = 8;
 
-// The application's threads may use the same word: a real atomic operation, not a load and a store. False: it is not
-// there.
+// The application's threads may use the same word: a real atomic operation, not a load and a store. False: the memory
+// is not mapped.
 bool fetch_and_store(RcOp op, const wire::AtomicEth& atomic, std::byte* word, std::uint64_t& original) {
   if (op == RcOp::kFetchAdd) return memory::fetch_add(word, atomic.swap_or_add, original);
   return memory::compare_swap(word, atomic.compare, atomic.swap_or_add, original);
@@ -34,8 +34,8 @@ Verdict Responder::Impl::execute(const wire::Packet& packet, bool placed, Outcom
   return wire::is_atomic(packet.op) ? execute_atomic(packet) : execute_confirmed(packet);
 }
 
-// IBTA 9.7.4.1.6: First and Middle carry exactly the path MTU; Last and Only at most that. Described data has its own
-// limit (wire/local_reference.h).
+// IBTA 9.7.4.1.6: First and Middle carry exactly the path MTU; Last and Only at most that. Data by reference has its
+// own limit (wire/local_reference.h).
 bool Responder::Impl::payload_fits_opcode(const wire::Packet& packet) const {
   if (wire::is_last_or_only(packet.op) ? packet.payload.size() <= mtu : packet.payload.size() == mtu) return true;
   return packet.bxth.by_reference();
@@ -48,7 +48,7 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
   if (!first && message.kind != Message::Kind::kSend) return Verdict::kInvalidRequest;
   if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
   if (!receives.has(0)) return Verdict::kNotReady;
-  // Where the data lies was decided by its RSN and index: they must be what they turn out to be in order.
+  // Its RSN and index decided the place of the data: they must match the values known in order.
   if (placed && (packet.bxth.rsn != rsn || packet.bxth.packet_index != message.packets)) {
     return Verdict::kInvalidRequest;
   }
@@ -74,7 +74,7 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
     ++message.packets;
     return Verdict::kDone;
   }
-  // Once the data is there, and before anybody is told. A region's key can't be invalidated from afar.
+  // After the data is in place, and before it is reported. A region's key can't be invalidated by a peer.
   if (wire::has_invalidate(packet.op) && !env.memory.invalidate(identity.accessor(), packet.invalidate_rkey)) {
     return Verdict::kAccessError;
   }
@@ -84,7 +84,7 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
   return Verdict::kDone;
 }
 
-// Checks on the whole message, made on its first packet.
+// Checks of the whole message, on its first packet.
 Verdict Responder::Impl::begin_write(const wire::Packet& packet, std::byte*& to) {
   if ((identity.attributes.access & kAccessRemoteWrite) == 0) return Verdict::kInvalidRequest;
   if (packet.reth.length > kRequestBytesMax) return Verdict::kInvalidRequest;
@@ -95,7 +95,7 @@ Verdict Responder::Impl::begin_write(const wire::Packet& packet, std::byte*& to)
   return Verdict::kDone;
 }
 
-// What execute_write() does with it, without the state that is kept between packets of a message.
+// The same as execute_write(), without the state kept between packets of a message.
 Verdict Responder::Impl::execute_single_write(const wire::Packet& packet) {
   if (message.kind != Message::Kind::kNone || packet.payload.size() > mtu) return Verdict::kInvalidRequest;
   std::byte* to = nullptr;
@@ -115,7 +115,7 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
   if (!first && message.kind != Message::Kind::kWrite) return Verdict::kInvalidRequest;
   if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
   const bool immediate = wire::has_immediate(packet.op);
-  // Before anything is written or counted: the same packet will come again.
+  // Before any write or count: the same packet will come again.
   if (immediate && !receives.has(0)) return Verdict::kNotReady;
   std::byte* to = nullptr;
   if (first) {
@@ -154,7 +154,7 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
 bool Responder::Impl::place_write(const wire::Packet& packet, std::byte* to) {
   const std::size_t size = packet.payload.size();
   if (size == 0) return true;
-  // Of a registered operation it was looked up once, and holds until a region goes.
+  // A registered operation's key was looked up once; the result holds until a region goes.
   if (to == nullptr && packet.bxth.operation_packets != 0) to = registered_place(packet);
   if (to == nullptr) {
     const auto fault = env.memory.resolve(identity.accessor(), message.reth.rkey, message.reth.address + message.bytes,
@@ -169,8 +169,8 @@ Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
   if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
   if (packet.reth.length > kRequestBytesMax) return Verdict::kInvalidRequest;
   const std::uint32_t packets = response_packets(packet.reth.length, mtu);
-  // Not the window: a READ in order needs no bits, and one that left as a standard packet was cut before the peer knew
-  // of our window; it may come again as a bitmap packet.
+  // Not the window: an in-order READ needs no bits. A READ sent as a standard packet was cut before the peer knew our
+  // window; it may come again as a bitmap packet.
   if (packets > kReadPacketsMax) return Verdict::kInvalidRequest;
   std::byte* bytes = nullptr;
   const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, packet.reth.length,
@@ -178,9 +178,9 @@ Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
   return fault == memory::Fault::kNone ? Verdict::kDone : Verdict::kAccessError;
 }
 
-// A READ's responses take PSNs under which other requests have come: the peer contradicts itself.
+// A READ's responses take PSNs of other received requests: the peer contradicts itself.
 bool Responder::Impl::overlaps_early(const wire::Packet& packet) const {
-  if (find_early(packet.bth.psn) != nullptr) return false;  // it came early itself: looked at then
+  if (find_early(packet.bth.psn) != nullptr) return false;  // it came early itself: checked then
   const std::uint32_t packets = psns_of(packet);
   const auto known = static_cast<std::uint32_t>(std::max(distance(window.highest(), packet.bth.psn) + 1, 0));
   for (std::uint32_t i = 1; i < std::min(packets, known); ++i) {
@@ -219,7 +219,7 @@ Verdict Responder::Impl::check_atomic(const wire::Packet& packet, std::byte** wo
   const auto fault = env.memory.resolve(identity.accessor(), packet.atomic.rkey, packet.atomic.address, kAtomicBytes,
                                         kAccessRemoteAtomic, word);
   if (fault != memory::Fault::kNone) return Verdict::kAccessError;
-  // An aligned address in a region whose own start is not: the machine could not do it in one step.
+  // An aligned address in a region whose own start is not: no single machine operation is possible.
   if (reinterpret_cast<std::uintptr_t>(*word) % kAtomicBytes != 0) return Verdict::kInvalidRequest;
   return Verdict::kDone;
 }

@@ -1,7 +1,6 @@
-// qp/receive/execute_confirmed.cc - ATOMIC WRITE and FLUSH (IBTA 1.5, annex A19) in their turn: everything before their
-// PSN has been executed. Both are answered, once done, by a READ response without data, and a duplicate again: it says
-// no more than that the request was executed, so nothing need be remembered. Persistence: we know of no memory that
-// would outlive the machine, so no region and no queue pair grants it.
+// qp/receive/execute_confirmed.cc - in-order ATOMIC WRITE and FLUSH (IBTA 1.5, annex A19): everything before their PSN
+// has been executed. A READ response without data answers both, and their duplicates: it only confirms execution, so no
+// record is needed. Persistence: no known memory outlives the machine, so no region and no queue pair grants it.
 #include <atomic>
 #include <cstring>
 
@@ -22,7 +21,7 @@ Verdict Responder::Impl::execute_confirmed(const wire::Packet& packet) {
   if (verdict != Verdict::kDone) return verdict;
   if (!resources.room_for_request()) return Verdict::kNotReady;
   if (flush) {
-    // What was placed before is visible to all threads that see the answer's effects.
+    // Data placed before is visible to all threads that see the response's effects.
     std::atomic_thread_fence(std::memory_order_seq_cst);
   } else if (!store_word(packet, word)) {
     return Verdict::kAccessError;
@@ -46,12 +45,12 @@ Verdict Responder::Impl::check_atomic_write(const wire::Packet& packet, std::byt
   const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, kWordBytes,
                                         kAccessRemoteWrite, word);
   if (fault != memory::Fault::kNone) return Verdict::kAccessError;
-  // As of atomics: a region whose own start is not aligned.
+  // As for atomics: a region whose own start is not aligned.
   return reinterpret_cast<std::uintptr_t>(*word) % kWordBytes == 0 ? Verdict::kDone : Verdict::kInvalidRequest;
 }
 
-// In one step, as it came: its bytes are the application's. Where a later WRITE has been placed over a part of it
-// already, nobody can tell the steps apart any more. False: the word is not there.
+// One store, bytes unchanged: they are the application's. If a later WRITE has been placed over a part of it already,
+// the steps cannot be distinguished any more. False: the word is not mapped.
 bool Responder::Impl::store_word(const wire::Packet& packet, std::byte* word) {
   const bool covered =
       out_of_order != nullptr && out_of_order->early.uncovered(packet.bth.psn, word, kWordBytes).size != kWordBytes;
@@ -78,7 +77,7 @@ Verdict Responder::Impl::check_flush(const wire::Packet& packet) const {
                                ((packet.feth.placement & wire::kFlushPersistent) != 0 ? kAccessFlushPersistent : 0);
   if ((identity.attributes.access & needed) != needed) return Verdict::kInvalidRequest;
   std::uint64_t address = packet.reth.address, length = packet.reth.length;
-  if (packet.feth.selectivity == wire::kFlushRegion) {  // whatever its range: the whole of it
+  if (packet.feth.selectivity == wire::kFlushRegion) {  // the whole region, whatever its range
     const MemoryRegion* const region = env.memory.find(packet.reth.rkey);
     if (region == nullptr) return Verdict::kAccessError;
     address = region->iova;
@@ -89,7 +88,7 @@ Verdict Responder::Impl::check_flush(const wire::Packet& packet) const {
   return fault == memory::Fault::kNone ? Verdict::kDone : Verdict::kAccessError;
 }
 
-// To whoever sends answers it is one to a READ of nothing.
+// The response sender treats it as one to a READ without data.
 void Responder::Impl::confirm(const wire::Packet& packet, bool replay) {
   Response response;
   response.kind = Response::Kind::kRead;
@@ -102,7 +101,7 @@ void Responder::Impl::confirm(const wire::Packet& packet, bool replay) {
   if (!replay) log_response(response, /*is_read=*/false);
 }
 
-// Sent again, so its answer may be lost. It was executed.
+// A duplicate: its response may be lost. It was executed.
 void Responder::Impl::replay_confirmation(const wire::Packet& packet, Instant now) {
   if (speaks_bitmap()) acknowledge_soon(now);
   if (resources.will_response(packet.bth.psn, 1, mtu)) return drop(DropReason::kDuplicate, packet, now);

@@ -1,5 +1,5 @@
-// The receiving side of described data (docs/local.md): WRITEs and SENDs, which are executed when their turn has come,
-// never before, so that what is held of an early packet is its description.
+// Receiver of data by reference (docs/local.md): WRITEs and SENDs are executed only in order, so an early packet is
+// held as its reference.
 #include "qp/receive/fetch_local.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace brdma::qp {
 
 std::optional<wire::LocalReference> admitted(const Identity& identity, ConstBytes payload) {
   if (identity.local == nullptr || !identity.local->fetches) return std::nullopt;
-  auto description = wire::parse_reference(payload);
-  if (description && description->key != identity.local->peer_key()) return std::nullopt;
-  return description;
+  auto reference = wire::parse_reference(payload);
+  if (reference && reference->key != identity.local->peer_key()) return std::nullopt;
+  return reference;
 }
 
 FetchResult fetch(const Environment& environment, const Identity& identity, const wire::LocalReference& from,
@@ -34,7 +34,7 @@ bool all_writable(std::span<const Slice> slices) {
       slices, [](const Slice& slice) { return memory::can_write(const_cast<void*>(slice.data), slice.size); });
 }
 
-// What is not admitted is dropped before it has any effect: whoever sent it is not the peer, or no peer of ours.
+// A packet that is not admitted is dropped before any effect: its sender is not the peer, or no peer of ours.
 bool Responder::Impl::admits_reference(const wire::Packet& packet) const {
   if (packet.op == wire::RcOp::kReadRequest) {
     const LocalPath* const local = identity.local;
@@ -57,29 +57,29 @@ Verdict Responder::Impl::verdict_of(FetchResult result) const {
   return Verdict::kOperationError;
 }
 
-// `to`: the memory of the data of this packet, where that is known.
+// `to`: the memory of the data of this packet, if known.
 Verdict Responder::Impl::fetch_write(const wire::Packet& packet, std::byte* to) {
-  const auto description = admitted(identity, packet.payload);
-  if (!description) return Verdict::kNotFetched;  // agreed on no longer
+  const auto reference = admitted(identity, packet.payload);
+  if (!reference) return Verdict::kNotFetched;  // no longer agreed
   if (to == nullptr) {
     const auto fault = env.memory.resolve(identity.accessor(), message.reth.rkey, message.reth.address + message.bytes,
-                                          description->bytes, kAccessRemoteWrite, &to);
+                                          reference->bytes, kAccessRemoteWrite, &to);
     if (fault != memory::Fault::kNone) return Verdict::kAccessError;
   }
   if (out_of_order != nullptr && out_of_order->early.any_placed()) [[unlikely]]
-    return fetch_uncovered(packet, *description, to);
-  // The end last, as copy_end_last() has it: after all of the data has been found good.
+    return fetch_uncovered(packet, *reference, to);
+  // The end last, as in copy_end_last(): after all data has been fetched without error.
   alignas(8) std::array<std::byte, 8> end;
-  const std::size_t kept = std::min<std::size_t>(end.size(), description->bytes), before = description->bytes - kept;
+  const std::size_t kept = std::min<std::size_t>(end.size(), reference->bytes), before = reference->bytes - kept;
   const std::array<Slice, 2> both{Slice{to, before}, Slice{end.data(), kept}};
   const std::span<const Slice> slices{before == 0 ? &both[1] : both.data(), before == 0 ? 1u : 2u};
-  const Verdict verdict = verdict_of(fetch(env, identity, *description, slices));
+  const Verdict verdict = verdict_of(fetch(env, identity, *reference, slices));
   if (verdict == Verdict::kDone)
     return copy_end_last(to + before, ConstBytes{end.data(), kept}) ? verdict : Verdict::kAccessError;
   return verdict == Verdict::kOperationError && !all_writable(slices) ? Verdict::kAccessError : verdict;
 }
 
-// Packets of later PSNs have been written to memory already, perhaps here: piece by piece past what they cover.
+// Packets of later PSNs may have been written here already: fetches piece by piece around them.
 Verdict Responder::Impl::fetch_uncovered(const wire::Packet& packet, const wire::LocalReference& all, std::byte* to) {
   std::array<std::byte, 1024> step;  // rarely used, and on the stack of whichever thread polls
   const std::size_t most = std::min<std::size_t>(step.size(), mtu);
@@ -102,19 +102,19 @@ Verdict Responder::Impl::fetch_uncovered(const wire::Packet& packet, const wire:
 
 Verdict Responder::Impl::fetch_send(const wire::Packet& packet, memory::Fault& own_fault) {
   own_fault = memory::Fault::kNone;
-  const auto description = admitted(identity, packet.payload);
-  if (!description) return Verdict::kNotFetched;
+  const auto reference = admitted(identity, packet.payload);
+  if (!reference) return Verdict::kNotFetched;
   std::array<Slice, kSgesMax> slices;
   std::size_t count = 0;
-  own_fault = receives.resolve(env.memory, identity.pd, 0, message.bytes, description->bytes, slices, count);
+  own_fault = receives.resolve(env.memory, identity.pd, 0, message.bytes, reference->bytes, slices, count);
   if (own_fault != memory::Fault::kNone) return Verdict::kOperationError;
   const std::span<const Slice> all{slices.data(), count};
-  const Verdict verdict = verdict_of(fetch(env, identity, *description, all));
+  const Verdict verdict = verdict_of(fetch(env, identity, *reference, all));
   if (verdict == Verdict::kOperationError && !all_writable(all)) own_fault = memory::Fault::kNotThere;
   return verdict;
 }
 
-// A READ's answer: one packet that says where all of it is. Its key was looked up just now, as for data.
+// A READ response by reference: one packet with the location of all data. Its key was looked up just now, as for data.
 Responder::Impl::Sending Responder::Impl::send_by_reference(Response& response, TransmitBatch& batch, Instant now) {
   wire::Packet packet = response_packet(response, wire::RcOp::kReadResponseOnly, now);
   packet.bxth.operation = wire::Bxth::kByReference;
@@ -131,7 +131,7 @@ Responder::Impl::Sending Responder::Impl::send_by_reference(Response& response, 
   std::array<std::byte, wire::kReferenceSizeMax> bytes;
   const LocalPiece piece{reinterpret_cast<std::uintptr_t>(data), response.bytes_left};
   const Slice slice{bytes.data(), wire::emit_reference(identity.local->own_key(), {&piece, 1}, bytes.data())};
-  label(packet, response, batch);
+  fill_path_fields(packet, response, batch);
   batch.add(packet, {&slice, 1}, size);
   env.count(Counter::kByReference);
   count_response(packet, response, size, now);

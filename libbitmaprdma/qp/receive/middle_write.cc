@@ -1,6 +1,5 @@
-// The inside of a long WRITE as it usually comes: the packet that is waited for, while nothing is missing. It does what
-// receive_request.cc and execute.cc would do with it, which look at all that a request may be, and leaves to them
-// whatever is not as usual.
+// Fast path for MIDDLE packets of a long WRITE: the next expected one, and nothing is missing. It does the same as
+// receive_request.cc and execute.cc, which check all cases and take everything else.
 #include "qp/receive/responder_impl.h"
 
 namespace brdma::qp {
@@ -16,7 +15,7 @@ bool Responder::Impl::is_middle_of_write(const wire::Packet& packet) const {
          packet.reth.length == message.reth.length;
 }
 
-// False: it is not as usual, or its memory is not to be written to, or not there (any more).
+// False: takes the general path, or its memory is not writable, or not mapped (any more).
 bool Responder::Impl::take_middle_write(const wire::Packet& packet, Instant now) {
   if (!is_middle_of_write(packet)) return false;
   std::byte* to = nullptr;

@@ -1,5 +1,5 @@
-// qp/receive/notify_write.h - a WRITE has arrived whole: who watches its region (Engine::watch_writes) is told, RC or
-// UC.
+// qp/receive/notify_write.h - a WRITE has arrived in full: notifies the watcher of its region (Engine::watch_writes),
+// RC or UC.
 #pragma once
 
 #include "qp/state/environment.h"
@@ -7,7 +7,7 @@
 
 namespace brdma::qp {
 
-// `reth`: of the whole message; `qpn`: ours. All of its bytes are in their places. Nearly nobody watches: ask
+// `reth`: of the whole message; `qpn`: ours. All of its bytes are in place. Regions are rarely watched: ask
 // env.memory.watched() first.
 void notify_write(const Environment& env, const wire::Reth& reth, std::uint32_t qpn);
 

@@ -1,6 +1,6 @@
-// qp/receive/out_of_order.h - what a queue pair keeps only while something is missing. Taken from the engine's pools
-// when the first packet comes early (or the first answer), and given back when all is in order again: a queue pair to
-// which nothing happens costs two pointers for it, and busy ones share a few warm ones.
+// qp/receive/out_of_order.h - state kept only while packets are missing. Taken from the engine's pools when the first
+// packet (or the first response) comes early, and given back when all is in order again. It costs a queue pair without
+// losses two pointers, and busy ones share a few warm ones.
 #pragma once
 
 #include <algorithm>
@@ -20,25 +20,25 @@
 
 namespace brdma::qp {
 
-// A standard peer that was told to go back: it sends everything from `base` to `end` again, so a gap in there says
-// nothing new until packets beyond it come a second time.
+// A standard peer that got a sequence NAK sends everything from `base` to `end` again. A gap in there is no new
+// evidence until packets beyond it come a second time.
 struct GoBack {
   bool active = false;
   Psn base;                   // named by the NAK
-  Psn end;                    // highest PSN received when the peer began again: all before that had left before
+  Psn end;                    // highest PSN received when the peer went back: all before that had left before
   std::uint32_t repeats = 0;  // packets beyond the base that came again since the base last moved
   Instant first_repeat;
 };
 
-// What acknowledgements have told of what lies beyond their bits.
+// SACK ranges reported beyond the bits of acknowledgements.
 struct RangesReported {
   bool begun = false;
   Psn last, before;  // the highest PSN when the last one left, and the one before that
-  Psn again;         // from here on the next one repeats what was told before
-  Psn again_next;    // and so far it will have
+  Psn again;         // from here on the next one repeats earlier ranges
+  Psn again_next;    // and up to here
 };
 
-// What time or the highest PSN changes next in the gap records; lets most packets pass without a look at them.
+// Next time or highest PSN that changes the gap records; most packets pass without a look at them.
 struct GapWatch {
   std::optional<Instant> judge_at;   // earliest deadline of a waiting gap
   std::optional<Instant> repeat_at;  // earliest repetition of an FFM
@@ -46,16 +46,16 @@ struct GapWatch {
   Psn depth_psn;  // once the highest PSN gets here, a waiting gap is too deep
 };
 
-// What of the promoted gaps has to be told next, without a look at each: on a long path there are thousands, and nearly
-// all wait for what they have asked for.
+// The promoted gaps to report next, without a look at each: on a long path there are thousands, and nearly all wait for
+// their retransmission.
 struct FeedbackWatch {
-  static constexpr std::size_t kClasses = 5;  // by how often a gap was named: the interval doubles so often at most
-  std::optional<Psn> unnamed;                 // no gap before it is promoted and was never named
+  static constexpr std::size_t kClasses = 5;  // by times a gap was named: the interval doubles so often at most
+  std::optional<Psn> unnamed;                 // no gap before it is promoted and unnamed
   std::uint32_t unnamed_count = 0;       // promoted since the last FFM: as many as recovery.ffm_threshold leave at once
   std::optional<Instant> unnamed_until;  // fewer wait until then
   std::optional<Psn> continued_at;       // the last message was full: the next begins there
   std::array<std::optional<Instant>, kClasses> oldest{};  // by class: none was named earlier, though it may have closed
-  bool look = false;                                      // at all of them: something may be due
+  bool look = false;                                      // scan all of them: one may be due
   [[nodiscard]] static std::size_t class_of(std::uint16_t feedbacks) {
     return std::min<std::size_t>(feedbacks == 0 ? 0 : feedbacks - 1u, kClasses - 1);
   }
@@ -78,7 +78,7 @@ struct ReceiveWait {
   bool refused = false;          // it has left: this packet waits no more
 };
 
-// Of a responder: as long as its receive window holds anything.
+// Of a responder: as long as its receive window holds packets.
 struct OutOfOrderState {
   bitmap::GapTable gaps;
   EarlyPackets early;
@@ -92,17 +92,17 @@ struct OutOfOrderState {
   [[nodiscard]] std::size_t allocated_bytes() const { return gaps.allocated_bytes() + early.allocated_bytes(); }
 };
 
-// Of a requester: gaps among the responses of READs and atomics, retransmissions that wait for others to leave with or
-// are under way, and how far packets of late overtook each other.
+// Of a requester: gaps among the responses of READs and atomics, retransmissions that are held back or in flight, and
+// how far packets recently overtook each other.
 struct LossRecovery {
   bitmap::GapTable response_gaps;
-  std::optional<Instant> response_judge_at;      // when time may change what is to be done about them
-  recovery::LearntTolerance response_tolerance;  // of answers that come by one path
+  std::optional<Instant> response_judge_at;      // the next time at which they are to be judged
+  recovery::LearntTolerance response_tolerance;  // of responses that come on one path
   std::optional<Instant> held_until;
   std::optional<Instant> paused_until;  // a switch is full: nothing leaves before
   recovery::Overtaking overtaking;      // lost retransmissions
-  // The last sequence NAK that was gone back for. One for a later packet is news, however soon it comes: the peer says
-  // each only once, and is silent then until that packet is there.
+  // The last sequence NAK that was gone back for. One for a later packet is new, however soon it comes: the peer sends
+  // each only once, and is silent then until that packet arrives.
   std::optional<Sequence> gone_back_to;
 
   [[nodiscard]] bool done() const {

@@ -1,8 +1,7 @@
-// qp/receive/place_early.cc - what can be done with a packet before its turn.
-// A bitmap-mode First or Middle says itself where its data goes and is placed at once. All others are held: a message's
-// last packet because programs poll on the last byte, READs, atomics and the like because they see or change memory,
-// standard packets because they don't say what they are part of; described ones with the description. A fault makes the
-// packet unreceived, never an answer: it is judged when it comes again in order.
+// qp/receive/place_early.cc - early packets. A bitmap-mode First or Middle names the place of its data and is placed at
+// once. All others are held: a message's last packet because programs poll on the last byte; READs, atomics and the
+// like because they see or change memory; standard packets because they don't name their message; packets by reference
+// with the reference. A faulty packet is left unreceived and never answered: it is judged when it comes again in order.
 #include <algorithm>
 #include <cstring>
 
@@ -25,8 +24,8 @@ std::optional<DropReason> Responder::Impl::place_or_hold(const wire::Packet& pac
   return std::nullopt;
 }
 
-// Index of the posted receive that a bitmap packet's RSN names. Each message in between has a PSN at least: an RSN that
-// is further away would take the others' receives for nothing.
+// Index of the posted receive that a bitmap packet's RSN names. Each message in between has a PSN at least: an RSN
+// further away would take the others' receives for nothing.
 std::optional<std::size_t> Responder::Impl::receive_index(const wire::Packet& packet) {
   const std::size_t index = (packet.bxth.rsn - rsn) & 0xFF'FFFF;
   if (index >= receives.size() && static_cast<std::int64_t>(index) > distance(packet.bth.psn, base())) {
@@ -61,7 +60,7 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
     env.count(Counter::kPlacedEarly);
     return std::nullopt;
   }
-  // The whole message must be as good as this packet: nothing is written of one that will be refused.
+  // The whole message must pass the checks like this packet: nothing is written of a message that will be refused.
   std::byte* whole = nullptr;
   const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address - offset,
                                         packet.reth.length, kAccessRemoteWrite, &whole);
@@ -96,10 +95,11 @@ std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet
   }
   if (!packet.bitmap) return std::nullopt;
   if (wire::is_send(packet.op) || wire::has_immediate(packet.op)) {
-    // Not marked as received unless its receive is there: the sender must hear an RNR NAK for what it can send again.
+    // Not marked as received unless its receive is there: the sender must get an RNR NAK for a packet it can send
+    // again.
     const auto index = receive_index(packet);
     if (!index) return DropReason::kEarlyNoReceive;
-    // Where in the message described data goes shows when it is in order.
+    // The place of data by reference in the message is known only in order.
     const std::uint64_t end = packet.bxth.by_reference()
                                   ? data_bytes(packet)
                                   : std::uint64_t{packet.bxth.packet_index} * mtu + packet.payload.size();

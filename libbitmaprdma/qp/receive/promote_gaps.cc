@@ -1,6 +1,6 @@
-// qp/receive/promote_gaps.cc - gaps: seen, judged, told to the sender, closed (spec 1: gaps, tolerance, FFM).
-// A peer in bitmap mode is told by FFMs which packets are missing. A standard peer can only be told by a sequence NAK
-// to go back to the base, so only the gap at the base is judged, and only once a round of going back.
+// qp/receive/promote_gaps.cc - gaps: recorded, judged, reported to the sender, closed (spec 1: gaps, tolerance, FFM).
+// FFMs report the missing packets to a peer in bitmap mode. A standard peer can only get a sequence NAK to go back to
+// the base, so only the gap at the base is judged, and only once a round of go-back-N.
 #include <algorithm>
 
 #include "qp/receive/responder_impl.h"
@@ -14,7 +14,7 @@ using recovery::LossCause;
 using recovery::Lost;
 using recovery::WaitUntil;
 
-// Doubling goes so far; what a repair was seen to take is waited for, however long that is.
+// Bound of the doubling; a measured recovery time is waited for, however long it is.
 constexpr Duration kRepeatMax = 8_ms, kRecoveryMax = 2_s;
 
 void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
@@ -23,7 +23,7 @@ void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
 
 }  // namespace
 
-// `packet` has been marked as received, and lies beyond the base. `newest_before`: when the one before it came.
+// `packet` has been marked as received, and lies beyond the base. `newest_before`: arrival of the one before it.
 void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now) {
   env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
   const Psn psn = packet.bth.psn;
@@ -43,7 +43,7 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
     if (out_of_order->gaps.incomplete()) out_of_order->gaps.refill(window, seen, seen);
   }
   if (!speaks_bitmap()) return judge_base_gap(now, seen);
-  // A sender that judges by itself must hear of each, or of each that is missing.
+  // A sender that judges by itself needs an acknowledgement of each, or of each while packets are missing.
   if (recovery().mode == RecoveryMode::kSelective || (waits_for_delays(recovery().mode) && beyond > 1)) [[unlikely]]
     acknowledge_soon(now);
   if (paths) [[unlikely]]
@@ -55,15 +55,14 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
     scan_gaps(now, seen);
 }
 
-// When the stall that `gap` makes begins, at the earliest. In the middle of a message the packet at the base was to be
-// expected since the one before it; between messages there may have been nothing to send. Of several paths one may be
-// behind the others.
+// Earliest begin of the stall caused by `gap`. Within a message the packet at the base was due since the one before it;
+// between messages there may have been nothing to send. With several paths one may be behind the others.
 Instant Responder::Impl::base_moved(Psn gap, Instant newest_before, Instant seen) const {
   const bool expected = gap == base() && message.kind != Message::Kind::kNone && ack.echo_valid && !paths;
   return expected ? std::min(newest_before, seen) : seen;
 }
 
-// One more came while the base stands. True: more than may.
+// One more came while the base stands. True: above the limit.
 bool Responder::Impl::note_later_packet() {
   if (out_of_order->gaps.empty() || out_of_order->gaps[0].start != base()) return false;
   return ++out_of_order->gaps[0].later_packets > gap_limits().stall_packets;
@@ -100,17 +99,17 @@ LateArrival Responder::Impl::late_arrival(const wire::Packet& packet, Psn psn, I
           .seen = seen};
 }
 
-// Has `psn` of this packet been sent before? A standard packet does not say. Once a sequence NAK has left, what the
-// peer had sent by then comes again.
+// Has `psn` of this packet been sent before? A standard packet does not show it. After a sequence NAK all packets that
+// the peer had sent by then come again.
 bool Responder::Impl::is_sent_again(const wire::Packet& packet, Psn psn) const {
   if (packet.bitmap) return packet.bxth.retransmitted;
   const GoBack& go_back = out_of_order->go_back;
   return go_back.active && distance(psn, go_back.end) <= 0 && !resources.has_nak(go_back.base);
 }
 
-// What an FFM asked for has come. After one FFM: a round trip. After several, which one it answers is not known, but
-// that it takes no longer than since the gap was seen; on a path longer than the first interval there would never be a
-// gap with one FFM only, nothing would be known for ever, and each FFM would be repeated.
+// A packet that an FFM requested has come. After one FFM: a round trip. After several the answered one is unknown, but
+// the recovery took no longer than since the gap was seen. On a path longer than the first interval no gap would ever
+// have one FFM only: nothing would be measured, and each FFM would be repeated.
 void Responder::Impl::note_response(const GapRecord& gap, Instant now) {
   if (gap.feedbacks == 1) {
     feedback_rtt.sample(now - gap.last_feedback, now);
@@ -150,11 +149,11 @@ recovery::GapVerdict Responder::Impl::judge_gap(const GapRecord& gap, Instant se
   return gap_rules().judge(gap, static_cast<std::uint32_t>(distance(window.highest(), gap.start)), gap_limits(), seen);
 }
 
-// Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat. Those that wait are few: as
+// Judges every waiting gap and finds the next event: a deadline, a depth, an FFM to repeat. Few gaps wait: at most as
 // many as can open within the tolerance.
 void Responder::Impl::scan_gaps(Instant now, Instant seen) {
   out_of_order->watch = GapWatch{};
-  // The sender waits as it was told: nothing to ask it for until the base has come again. Or it judges by itself.
+  // The sender waits for the RNR timer: no request until the base has come again. Or it judges by itself.
   if (rnr_wait || !gives_feedback(recovery().mode)) {
     out_of_order->feedback.look = true;
     return;
@@ -175,8 +174,8 @@ void Responder::Impl::scan_gaps(Instant now, Instant seen) {
   find_feedback(seen);
 }
 
-// What is to be told of the promoted gaps, and when. The oldest that was named says when one may be due; only then all
-// are looked at, which is once a round trip, as most have closed by then.
+// Finds the promoted gaps to report, and when. The oldest named one gives the earliest time; only then all are scanned,
+// which is once a round trip, as most have closed by then.
 void Responder::Impl::find_feedback(Instant seen) {
   FeedbackWatch& watch = out_of_order->feedback;
   if (watch.unnamed) {
@@ -199,7 +198,7 @@ void Responder::Impl::find_feedback(Instant seen) {
   out_of_order->watch.repeat_at = first;
 }
 
-// The oldest of those that are not due. Those that are stay `look`'s until they have been named.
+// The oldest of those that are not due. Due ones stay in `look` until they have been named.
 void Responder::Impl::look_at_named(Instant seen) {
   FeedbackWatch& watch = out_of_order->feedback;
   watch.oldest = {};
@@ -222,9 +221,9 @@ void Responder::Impl::promote_request_gap(GapRecord& gap, LossCause cause, Insta
   gap_rules().promote(gap, cause, now);
 }
 
-// From an FFM until the packet that it asks for should be here, doubling: two round trips at least, and no less than
-// their variation of late asks for. On a path longer than the longest pause a quarter more than a round trip: there the
-// window waits for whom is lost again, and a sender does not heed what cannot know of its retransmission.
+// Time from an FFM until the requested packet should be here, doubling: two round trips at least, and no less than
+// their recent variation requires. On a path longer than the longest interval it is a quarter more than a round trip:
+// the window there waits for a packet lost again, and a sender ignores feedback that cannot cover its retransmission.
 Duration Responder::Impl::repeat_interval(std::uint16_t feedbacks) const {
   const auto doublings = static_cast<int>(FeedbackWatch::class_of(feedbacks));
   const Duration trip = feedback_rtt.smoothed();
@@ -243,7 +242,7 @@ void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
   if (!out_of_order->go_back.active) {
     verdict = judge_gap(gap, seen);
   } else {
-    // It is being sent again already. Only packets beyond it that come a second time say that it was lost again.
+    // It is being retransmitted already. Only packets beyond it that come a second time show that it was lost again.
     if (out_of_order->go_back.repeats == 0) return;
     verdict = recovery::judge(
         {out_of_order->go_back.repeats, false, out_of_order->go_back.first_repeat, out_of_order->go_back.first_repeat},
@@ -257,7 +256,7 @@ void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
   go_back_to_base();
 }
 
-// Asks a standard peer to go back to it.
+// Requests a standard peer to go back to the base.
 void Responder::Impl::go_back_to_base() {
   out_of_order->go_back = GoBack{true, base(), window.highest(), 0, {}};
   sequence_nak_sent = false;

@@ -1,7 +1,9 @@
-// qp/receive/receive_operation.cc - operations of large transfers as they arrive (spec 4: receiver). Who decides what:
-//   receive window   which PSNs are here, what is acknowledged, in which order messages are executed: the rules of RC
-//   registry         where a packet of a registered operation goes, whether it is here already, when all of it is
-//   escape channel   packets before their operation's start: kept, counted as missing in every acknowledgement, and
+// qp/receive/receive_operation.cc - operations of large transfers as they arrive (spec 4: receiver). Division of
+// labour:
+//   receive window   which PSNs are here, acknowledgements, order of execution: the rules of RC
+//   registry         where a packet of a registered operation goes, whether it is a duplicate, when the operation is
+//   whole escape channel   packets before their operation's start: kept, counted as missing in every acknowledgement,
+//   and
 //                    therefore free to be dropped when the start does not come in time
 // The start registers an operation whether it comes in order or early; in-order packets are entered as they are
 // executed, early ones as they are kept.
@@ -13,13 +15,13 @@
 namespace brdma::qp {
 namespace {
 
-constexpr std::int64_t kEscapeRtts = 4;  // the start is resent a round trip after an FFM asked for it
+constexpr std::int64_t kEscapeRtts = 4;  // the start is resent a round trip after an FFM has requested it
 
 bool is_start(const wire::Packet& packet) { return packet.bxth.operation_start; }
 
 }  // namespace
 
-// What the registry takes for the target address: a SEND's receive buffer begins at 0.
+// Target address for the registry: a SEND's receive buffer begins at 0.
 std::uint64_t Responder::Impl::target_of(const wire::Packet& packet) const {
   return wire::is_write(packet.op) ? packet.reth.address : std::uint64_t{packet.bxth.packet_index} * mtu;
 }
@@ -28,7 +30,7 @@ registry::Match Responder::Impl::look(const wire::Packet& packet) const {
   return operations->look(packet.bxth.operation, target_of(packet), packet.bxth.operation_packets);
 }
 
-// Where a packet of a registered WRITE operation goes, if that is still known to be good; else null.
+// Place of a packet of a registered WRITE operation, if still valid; else null.
 std::byte* Responder::Impl::registered_place(const wire::Packet& packet) const {
   const registry::Operation* const operation = operations->find(packet.bxth.operation);
   if (operation == nullptr || operation->start.memory == nullptr) return nullptr;
@@ -39,7 +41,7 @@ std::byte* Responder::Impl::registered_place(const wire::Packet& packet) const {
   return start.memory + offset;
 }
 
-// The start has come, and has passed the checks of every packet. Those of its operation that escaped find their place.
+// The start has come, and has passed the checks of every packet. Escaped packets of its operation are placed.
 void Responder::Impl::register_operation(const wire::Packet& packet, Instant now) {
   if (operations->find(packet.bxth.operation) != nullptr) return;
   registry::OperationStart start{.address = target_of(packet),
@@ -75,7 +77,7 @@ void Responder::Impl::enter_operation(const wire::Packet& packet, Instant now) {
       packet, operations.made().receive(packet.bxth.operation, target_of(packet), packet.bxth.operation_packets), now);
 }
 
-// In order, and done. The last packet of an operation ends it.
+// Executed in order. The last packet of an operation ends it.
 void Responder::Impl::operation_executed(const wire::Packet& packet, Instant now) {
   if (is_start(packet)) register_operation(packet, now);  // its bit is set already
   const auto [match, ended] =
@@ -84,7 +86,7 @@ void Responder::Impl::operation_executed(const wire::Packet& packet, Instant now
   if (ended && !packet.bxth.operation_more) env.count(Counter::kTransfersComplete);
 }
 
-// An early packet of an operation, as keep_early() has found it well-formed.
+// An early packet of an operation, found well-formed by keep_early().
 std::optional<DropReason> Responder::Impl::keep_operation(const wire::Packet& packet, Instant now) {
   const registry::Match match = look(packet);
   if (match == registry::Match::kOutside) return DropReason::kEarlyInvalid;
@@ -109,7 +111,7 @@ std::optional<DropReason> Responder::Impl::keep_in_escape(const wire::Packet& pa
   return std::nullopt;
 }
 
-// What proves faulty now stays where it is: it is judged when its turn comes.
+// A faulty packet stays where it is: it is judged in order.
 void Responder::Impl::release_escaped(std::uint8_t number, Instant now) {
   bool any = false;
   escape.made().take(number, [&](const registry::EscapedPacket& escaped) {
@@ -125,7 +127,7 @@ void Responder::Impl::release_escaped(std::uint8_t number, Instant now) {
   if (any) acknowledge_soon(now);  // until now they were not acknowledged
 }
 
-// From the escape channel to where it belongs. What has no place that is good stays held.
+// From the escape channel to its place. Packets without a valid place stay held.
 void Responder::Impl::settle(const wire::Packet& packet) {
   const Psn psn = packet.bth.psn;
   if (wire::is_write(packet.op)) {
@@ -147,9 +149,9 @@ Duration Responder::Impl::escape_time() const {
   return std::max(env.config.transfer.escape_time, feedback_rtt.smoothed() * kEscapeRtts);
 }
 
-// The start did not come in time: the packet and its data are dropped. Nobody was told that it had arrived, so it is
-// missing again, and asked for like any other. The newest of all stays until something lies beyond it: before that, no
-// gap could be seen where it was.
+// The start did not come in time: the packet and its data are dropped. It was not acknowledged, so it is missing again,
+// and requested like any other. The newest of all stays until a packet beyond it arrives: before that, no gap could be
+// seen in its place.
 void Responder::Impl::expire_escaped(Instant now) {
   if (escape->empty()) return;
   std::vector<registry::EscapedPacket> kept;
@@ -171,7 +173,7 @@ void Responder::Impl::expire_escaped(Instant now) {
   if (dropped) scan_gaps(now, now);
 }
 
-// Acknowledgements leave out what is in the escape channel: it may be dropped yet. Nor do they count it as lost.
+// Acknowledgements leave out packets in the escape channel: they may be dropped yet. They do not count as lost either.
 void Responder::Impl::hide_escaped(std::uint32_t bit_count, std::byte* bits) const {
   for (std::size_t i = 0; i < escape->size(); ++i) {
     const std::int32_t bit = distance((*escape)[i].psn, base());

@@ -1,4 +1,4 @@
-// qp/receive/receive_request.cc - admission of a request: in order, ahead, or seen before (spec 1: windows and
+// qp/receive/receive_request.cc - admission of a request: in order, ahead, or a duplicate (spec 1: windows and
 // mapping).
 #include "qp/queues/shared_receive_queue.h"
 #include "qp/receive/responder_impl.h"
@@ -42,7 +42,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     handle_ahead(packet, newest_before, now);
     return outcome;
   }
-  if (!window.empty() && window.has(base())) [[unlikely]] {  // it is here, and was not ready: try that one again
+  if (!window.empty() && window.has(base())) [[unlikely]] {  // held and not ready: retry it
     drop(DropReason::kDuplicate, packet, now);
     retry_base(outcome, now);
     return outcome;
@@ -54,7 +54,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
       established = true;
       if (identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
     }
-    // READs, atomics and the like are acknowledged by their answers.
+    // READs, atomics and the like are acknowledged by their responses.
     if (wire::is_write(packet.op) || wire::is_send(packet.op)) note_for_acknowledgement(packet.bth.ack_request, now);
     if (window.empty()) [[likely]] {
       advanced(packet);
@@ -73,7 +73,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   return outcome;
 }
 
-// The packet at the base is held and found no receive, or no room for its answer.
+// The packet at the base is held and found no receive, or no room for its response.
 void Responder::Impl::retry_base(Outcome& outcome, Instant now) {
   retry_blocked = rnr_wait = false;
   drain(outcome, now);
@@ -81,7 +81,7 @@ void Responder::Impl::retry_base(Outcome& outcome, Instant now) {
   if (window.empty()) end_out_of_order();
 }
 
-// The packet that the base waited for has been executed, and others wait beyond it.
+// The packet at the base has been executed, and others wait beyond it.
 void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now) {
   const bool closed = note_filled(packet, now);
   GoBack& go_back = out_of_order->go_back;
@@ -108,7 +108,7 @@ void Responder::Impl::advanced(const wire::Packet& packet) {
   window.advance_over(count);
 }
 
-// What came early and is now in order.
+// Executes early packets that are in order now.
 void Responder::Impl::drain(Outcome& outcome, Instant now) {
   const Psn before = base();
   blocked = false;
@@ -121,7 +121,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
       wait_for_receive(packet, now);
       break;
     }
-    if (verdict == Verdict::kNotFetched) break;  // tried again when it comes again
+    if (verdict == Verdict::kNotFetched) break;  // retried when it comes again
     if (verdict != Verdict::kDone) {
       fail(verdict, packet.bth.psn, outcome);
       break;
@@ -133,13 +133,12 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
   if (base() != before) acknowledge_soon(now);  // the sender waits for just this
 }
 
-// What one more early packet may cost at most (a segment of each bitmap, a record) is left of what half of the state
-// allowed is: the sending half has the other.
+// The receiving half has half of the allowed state; the sending half has the other.
 bool Responder::Impl::state_is_full() const {
   return window.allocated_bytes() + records_bytes() > recovery().state_bytes_max / 2;
 }
 
-// Of its run of PSNs, where a bit stands for several (granularity).
+// Is there a record for its run of PSNs, where a bit stands for several (granularity)?
 bool Responder::Impl::has_record(const wire::Packet& packet) const {
   const std::uint32_t count = psns_of(packet);
   const bool room = window.can_receive(packet.bth.psn, count);
@@ -149,7 +148,7 @@ bool Responder::Impl::has_record(const wire::Packet& packet) const {
 
 void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_before, Instant now) {
   const Psn psn = packet.bth.psn;
-  if (rnr_wait) {  // sent before the RNR NAK got there
+  if (rnr_wait) {  // sent before the RNR NAK arrived
     repeat_not_ready(packet);
     return drop(DropReason::kAfterError, packet, now);
   }
@@ -158,7 +157,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
     request_sequence_nak();
     return drop(DropReason::kOutOfOrder, packet, now);
   }
-  // Of an operation, the mask tells a duplicate at once.
+  // For an operation, the mask shows a duplicate at once.
   const bool repeated = in_operation(packet) && look(packet) == registry::Match::kDuplicate;
   if (repeated) env.count(Counter::kOperationDuplicates);
   const bitmap::Arrival arrival = repeated ? bitmap::Arrival::kDuplicate : window.classify(psn);
@@ -179,7 +178,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
                 : state_is_full() || !has_record(packet)  ? DropReason::kStateFull
                                                           : keep_early(packet, now);
   if (reason) {
-    // A standard peer knows no other way to hear of the gap than a NAK: what cannot be kept can't be waited for.
+    // Only a NAK reports the gap to a standard peer: a packet that cannot be kept cannot be waited for.
     const bool out_of_reach = *reason == DropReason::kOutOfWindow || *reason == DropReason::kStateFull;
     if (out_of_reach && !speaks_bitmap()) request_sequence_nak();
     if (window.empty()) end_out_of_order();
@@ -195,7 +194,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
   if (paths && packet.bitmap) [[unlikely]]
     paths->received(packet.bxth.path, base(), psn, count);
   note_early(previous_highest, packet, newest_before, now);
-  if (speaks_bitmap()) note_for_acknowledgement(packet.bth.ack_request, now);  // a standard ACK could not tell of it
+  if (speaks_bitmap()) note_for_acknowledgement(packet.bth.ack_request, now);  // a standard ACK could not report it
 }
 
 void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
@@ -206,13 +205,13 @@ void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
   if (const auto took = paths->repetition_came(psn, arrived_at(now))) feedback_rtt.sample(*took, now);
 }
 
-// A request from before the base: answered again where the answer may have been lost, never done again.
+// A request before the base: answered again if the response may have been lost, never executed again.
 void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) {
   note_duplicate(packet, now);
-  // A copy; or the original that comes behind its copy, or comes twice. What is asked for again says so.
+  // A copy; or the original behind its copy, or twice. A re-request is marked as such.
   if (wire::is_copy(packet) || (packet.bitmap && !packet.bxth.retransmitted && packet.op == wire::RcOp::kReadRequest))
     return drop(DropReason::kDuplicate, packet, now);
-  // Who asks for answers again says nothing of what goes by the path of feedback, where answers take several.
+  // A READ re-request is no evidence about the feedback's path, if responses take several.
   if (!wire::is_answered(packet.op) || identity.sending_paths == 1) note_acknowledgement_lost();
   keep_echo(packet);
   if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
@@ -269,7 +268,8 @@ Duration Responder::Impl::rnr_hold() const {
   return speaks_bitmap() ? recovery().rnr_hold : std::min(recovery().rnr_hold, kStandardRnrHoldMax);
 }
 
-// The packet at the base is held and found no receive, which a program may be about to post; or no room for its answer.
+// The packet at the base is held and found no receive, which a program may be about to post; or no room for its
+// response.
 void Responder::Impl::wait_for_receive(const wire::Packet& packet, Instant now) {
   blocked = true;
   if (identity.srq != nullptr) identity.srq->note_waiting();
@@ -288,7 +288,7 @@ void Responder::Impl::refuse_waiting() {
   if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);
 }
 
-// In order, and found no receive. True: it is held until there is one, or the RNR NAK is due.
+// In order without a receive. True: it is held until there is one, or the RNR NAK is due.
 bool Responder::Impl::keep_unready(const wire::Packet& packet, Instant now) {
   if (rnr_wait || rnr_hold() == Duration{} || !takes_receive(packet) || state_is_full()) return false;
   begin_out_of_order();
@@ -304,7 +304,7 @@ bool Responder::Impl::keep_unready(const wire::Packet& packet, Instant now) {
 void Responder::Impl::not_ready(const wire::Packet& packet) {
   rnr_wait = true;
   env.count(Counter::kSentRnr);
-  // One that has not left yet says it all.
+  // One RNR NAK that has not left yet suffices.
   Response nak;
   nak.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnr | (identity.attributes.min_rnr_timer & 0x1F));
   nak.bitmap = speaks_bitmap();
@@ -313,8 +313,8 @@ void Responder::Impl::not_ready(const wire::Packet& packet) {
   if (!resources.has_nak(nak.psn)) resources.push(nak);
 }
 
-// The packet that found no receive is here, and was acknowledged as arrived: it will not come again. Where the RNR NAK
-// was lost, the sender finds out only by the silence about what it sends behind it, and would give us up.
+// The packet without a receive is held and was acknowledged as received: it will not come again. If the RNR NAK was
+// lost, the sender only sees silence about later packets, and would reach its retry limit.
 void Responder::Impl::repeat_not_ready(const wire::Packet& behind) {
   if (!blocked || !behind.bitmap || !behind.bxth.retransmitted) return;
   if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);

@@ -11,7 +11,7 @@ namespace brdma::qp {
 Responder::Impl::Impl(const Environment& environment, Identity& owner)
     : env(environment), identity(owner), receives(owner), window(Psn{}, window_shape(recovery()), env.segments) {}
 
-// The first packet that comes early; not the others.
+// For the first early packet only.
 void Responder::Impl::begin_out_of_order() {
   if (out_of_order != nullptr) return;
   out_of_order = env.out_of_order_states.take();
@@ -25,7 +25,7 @@ void Responder::Impl::begin_out_of_order() {
   out_of_order->receive_wait = ReceiveWait{};
 }
 
-// All is in order again, or nothing is taken any more.
+// All is in order again, or no packet is accepted any more.
 void Responder::Impl::end_out_of_order() {
   if (out_of_order == nullptr) return;
   out_of_order->gaps.clear();
@@ -41,7 +41,7 @@ void Responder::Impl::start(Psn first) {
   started = true;
 }
 
-// Everything but the posted receives: those that were posted in INIT stay.
+// Everything but the posted receives: those posted in INIT stay.
 void Responder::Impl::reset_connection() {
   end_out_of_order();
   paths.reset();
@@ -69,9 +69,9 @@ Status Responder::Impl::post_receive(const ReceiveRequest& request) {
   return status;
 }
 
-// Answers that are on their way still leave: the NAK that tells the peer why is among them.
+// Responses in progress still leave: the NAK that reports the error is among them.
 void Responder::Impl::flush(Instant now) {
-  // Of a shared queue's, the one that a message has begun to fill is used up; the others go back.
+  // Of a shared queue's receives, the one that a message has begun to fill is used up; the others go back.
   std::size_t flushed = identity.srq == nullptr ? receives.size() : message.kind == Message::Kind::kSend ? 1 : 0;
   for (; flushed > 0; --flushed) {
     Completion completion;
@@ -174,13 +174,13 @@ bool Responder::has_ordered_output() const {
 std::uint8_t Responder::response_path(std::span<const recovery::PathFacts> sending, Instant now) {
   return impl_->response_path(sending, now);
 }
-void Responder::change_path() { ++impl_->unheard.changes; }
-std::uint32_t Responder::unheard() const { return impl_->unheard.changes; }
+void Responder::change_path() { ++impl_->ack_loss.changes; }
+std::uint32_t Responder::path_changes() const { return impl_->ack_loss.changes; }
 void Responder::acknowledge_now() {
   if (impl_->ack.pending) impl_->ack.forced = true;
 }
 bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
-  if (!impl_->ack.pending && impl_->ack.repeats == 0) return false;  // nothing to say
+  if (!impl_->ack.pending && impl_->ack.repeats == 0) return false;  // no acknowledgement pending
   return impl_->piggyback_acknowledgement(batch, now);
 }
 bool Responder::in_midst_of_message() const { return impl_->message.kind != Impl::Message::Kind::kNone; }

@@ -4,11 +4,11 @@
 // Rules (docs/engine.md): any order of placement, but the last packet of a message only when everything before it is
 // placed; completions in order; nothing applied twice. Early packets that cannot be placed are held (bounded).
 // One file per flow: receive_request.cc (admission), execute.cc (in-order work), place_early.cc, early_packets.cc,
-// promote_gaps.cc, acknowledge.cc, serve_read.cc; what they share is in responder_impl.h.
+// promote_gaps.cc, acknowledge.cc, serve_read.cc; shared state is in responder_impl.h.
 //
 // Order of calls: start(), then handle_request / handle_timeout / post_receive with a time that never goes back, then
-// the three poll functions until none adds anything. handle_... answer an Outcome that the queue pair carries out: on
-// to_error it calls flush(), and goes on polling poll_responses() for the NAK that tells the peer.
+// the three poll functions until none adds anything. handle_... return an Outcome that the queue pair carries out: on
+// to_error it calls flush(), and goes on polling poll_responses() for the NAK to the peer.
 // A peer's bytes never fail an assertion: they are a counted drop, a NAK, or both.
 #pragma once
 
@@ -45,55 +45,54 @@ class Responder {
   void flush(Instant now);                             // to ERR: receives complete as kFlushed
   // A request (RC or bitmap mode). Its ICRC and peer address have been checked.
   Outcome handle_request(const wire::Packet& packet, Instant now);
-  // A switch has dropped answers or acknowledgements of ours (resend_responses.cc); or data of ours, which may have
-  // carried an acknowledgement. Answers how many bytes leave again.
+  // A switch has dropped responses or acknowledgements of ours (resend_responses.cc); or data of ours, which may have
+  // carried an acknowledgement. Returns how many bytes leave again.
   std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
   void withdraw(Instant now);  // QueuePair::withdraw
   void repeat_with_data();
   Outcome handle_timeout(Instant now);  // gap deadlines, delayed acknowledgements
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 
-  // Output, in the order the queue pair asks for it. Each answers true when it added at least one packet; what does not
-  // fit stays for the next call.
-  // READ responses, atomic acknowledgements; NAKs between them, or (where `naks` is false) up to the first of them.
+  // Output, in the order of the queue pair's calls. Each returns true when it added at least one packet; the rest stays
+  // for the next call.
+  // READ responses, atomic acknowledgements; NAKs between them, or (if not `naks`) up to the first of them.
   bool poll_responses(TransmitBatch& batch, Instant now, bool naks = true);
   bool poll_feedback(TransmitBatch& batch, Instant now);         // FFM
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);  // ACK or BitmapAck, if one is due
   [[nodiscard]] bool has_output(Instant now) const;
-  // Nothing but an acknowledgement that has not waited for so many times its delay: it may wait for data to travel
-  // behind.
+  // Only an acknowledgement that has not waited for so many times its delay: it may wait for data and leave behind it.
   [[nodiscard]] bool only_deferrable(Instant now, int delays = 1) const;
-  // What goes by several paths where there are, and what is to arrive in order: feedback, NAKs.
+  // Output that is sprayed over several paths, and output that must arrive in order: feedback, NAKs.
   [[nodiscard]] bool has_responses() const;
   [[nodiscard]] bool has_ordered_output() const;
-  // The path of the next batch of answers; `sending`: what is known of the paths from requests.
+  // The path of the next batch of responses; `sending`: facts known of the paths from requests.
   [[nodiscard]] std::uint8_t response_path(std::span<const recovery::PathFacts> sending, Instant now);
-  // How often it seemed that what we say is not heard: each time it goes by another path.
-  [[nodiscard]] std::uint32_t unheard() const;
-  void change_path();                              // it is known not to be heard
+  // Signs so far that our acknowledgements are lost: each one changes the path.
+  [[nodiscard]] std::uint32_t path_changes() const;
+  void change_path();                              // a loss is certain
   [[nodiscard]] bool in_midst_of_message() const;  // of a SEND or WRITE of several packets
-  void send_final_acks();                          // acknowledges several times
-  // Data is leaving for the peer anyway: an acknowledgement that waits for its delay becomes due now.
+  void send_final_acks();                          // repeats the acknowledgement several times
+  // Data is leaving for the peer anyway: a delayed acknowledgement becomes due now.
   void acknowledge_now();
-  // One that is due goes into the batch's last data packet where it can; else poll_acknowledgement() has it.
+  // A due acknowledgement goes into the batch's last data packet if it fits; else poll_acknowledgement() sends it.
   bool piggyback_acknowledgement(TransmitBatch& batch, Instant now);
 
-  // What this side can take now: its share of the socket (stated in CAPS and BitmapAck).
+  // Credit of this side: its share of the socket (stated in CAPS and BitmapAck).
   [[nodiscard]] PeerCredit own_credit() const;
 
-  // Identity::recovery is another, or says something else: limits of gaps that wait apply anew.
+  // Identity::recovery has changed: limits of waiting gaps are applied again.
   void recovery_changed(Instant now);
 
-  // How it stands, for whoever asks (resource show, tests).
+  // State for management (resource show, tests).
   struct Snapshot {
     Psn next;     // PSN expected next: the base of the receive window
     Psn highest;  // highest PSN received; next - 1 where nothing came early
     std::uint32_t msn = 0;
     std::size_t early_packets = 0, held_bytes = 0;  // received beyond `next`; of those, payload kept in buffers
     std::size_t gaps = 0;
-    std::uint64_t gaps_looked_at = 0;  // since all was in order: what finding out what to ask for has cost
+    std::uint64_t gaps_looked_at = 0;  // since all was in order: cost of finding the packets to request
     recovery::GapLimits limits;        // in force now, learnt ones included
-    std::uint32_t window = 0;          // longest it may get
+    std::uint32_t window = 0;          // maximum length
     bitmap::WindowUse bitmap;          // of the receive window
     std::size_t state_bytes = 0;       // bitmap and records: of early packets (their payload apart), of gaps
     std::size_t operations = 0;        // of large transfers, registered and not executed
@@ -105,14 +104,14 @@ class Responder {
   [[nodiscard]] MemoryUse memory() const;
   // The gaps between `next` and `highest` that have a record, in PSN order.
   [[nodiscard]] std::vector<OpenGap> open_gaps(Instant now) const;
-  [[nodiscard]] recovery::GapLimits limits(Instant now) const;               // in force then, learnt ones included
+  [[nodiscard]] recovery::GapLimits limits(Instant now) const;               // at `now`, learnt ones included
   [[nodiscard]] std::vector<PathReceived> receive_paths(Instant now) const;  // of requests; empty: no path bitmaps
-  // An operator says that the gap of `psn`, or each (none), is lost: named in feedback at once. To a standard peer only
-  // the gap at the base can be named. What was named, as it stood; `packets` 0: there is no such gap.
+  // An operator declares the gap of `psn`, or each (none), lost: named in feedback at once. To a standard peer only the
+  // gap at the base can be named. Returns the named gaps as they stood; `packets` 0: no such gap.
   RetransmitRequested retransmit_gaps(std::optional<Psn> psn, Instant now);
 
   struct Impl;
-  [[nodiscard]] Impl& impl() const { return *impl_; }  // for files that have it inlined
+  [[nodiscard]] Impl& impl() const { return *impl_; }  // for files that inline it
 
  private:
   std::unique_ptr<Impl> impl_;

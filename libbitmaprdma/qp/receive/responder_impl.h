@@ -1,7 +1,7 @@
 // qp/receive/responder_impl.h - private to the responder's files: its state, and the functions of each flow.
 //
 //   handle_request -> admission (receive_request.cc)
-//        psn == base    -> execute (execute.cc) -> advanced -> drain (hold: what came early and is now in order)
+//        psn == base    -> execute (execute.cc) -> advanced -> drain (early packets that are in order now)
 //        psn ahead      -> place_early / hold_early (place_early.cc), gap records (promote_gaps.cc)
 //        psn behind     -> duplicate (receive_request.cc), answered again (serve_read.cc)
 //   poll_...       -> serve_read.cc (responses, atomics, NAKs), promote_gaps.cc (FFM), acknowledge.cc
@@ -36,49 +36,49 @@
 namespace brdma::qp {
 
 inline constexpr Duration kAckDelayOutOfOrder = 5_us;
-inline constexpr Duration kRepeatFirst = 500_us;  // of an FFM; nothing is known of the path yet
+inline constexpr Duration kRepeatFirst = 500_us;  // of an FFM; the path's RTT is not known yet
 
-// How the in-order execution of a packet ended.
+// Result of a packet's in-order execution.
 enum class Verdict : std::uint8_t {
   kDone,
-  kNotReady,        // no receive posted, or no room for another answer: RNR NAK, the base stays
+  kNotReady,        // no receive posted, or no room for another response: RNR NAK, the base stays
   kInvalidRequest,  // NAK 0x61, queue pair to error
-  kAccessError,     // NAK 0x62; also of memory that is there no longer
-  kOperationError,  // NAK 0x63: our own receive buffer is at fault, or memory that was to be fetched
-  kNotFetched,      // its data is not to be had (any more): as if it had not come
+  kAccessError,     // NAK 0x62; also of memory that is no longer mapped
+  kOperationError,  // NAK 0x63: our own receive buffer is at fault, or memory to be fetched
+  kNotFetched,      // its data is not available (any more): as if it had not come
 };
 
 struct Responder::Impl {
   Impl(const Environment& environment, Identity& owner);
   ~Impl() {
     end_out_of_order();
-    receives.clear();  // what came from a shared queue
+    receives.clear();  // returns receives to a shared queue
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // The message that in-order execution is in the middle of. Either format of packet continues it.
+  // The message in progress of in-order execution. Either packet format continues it.
   struct Message {
     enum class Kind : std::uint8_t { kNone, kSend, kWrite };
     Kind kind = Kind::kNone;
     std::uint32_t packets = 0;
     std::uint64_t bytes = 0;  // payload so far
-    wire::Reth reth;          // of a WRITE: where the whole message begins
+    wire::Reth reth;          // of a WRITE: of the whole message
   };
   struct Acknowledgement {
-    bool pending = false;       // something is not acknowledged yet that wants to be
+    bool pending = false;       // an acknowledgement is wanted
     bool requested = false;     // the peer asked (AckReq): due, but may wait for data to travel behind
     bool forced = false;        // due now
     std::uint32_t packets = 0;  // since the last one
     Instant since;              // of the first of them
     std::uint32_t copies = 0;   // to send behind the next one
-    std::uint32_t repeats = 0;  // data batches that are still to say it once more
+    std::uint32_t repeats = 0;  // data batches that still repeat it
     bool echo_valid = false;    // the newest bitmap packet's timestamp
-    bool echo_kept = false;     // of several paths: that of a copy, until it is sent
+    bool echo_kept = false;     // with several paths: the echo of a copy, until it is sent
     std::uint8_t echo_path = 0;
-    Psn told;  // base that the last one spoke of
+    Psn reported;  // base of the last one
     std::uint64_t echo = 0;
-    Instant echo_arrival;  // here; before that it was so long in this host
+    Instant echo_arrival;  // at this host; it waited so long here before
     Duration echo_waited;
   };
   // single_write.cc
@@ -87,7 +87,7 @@ struct Responder::Impl {
   // middle_write.cc
   [[nodiscard]] bool is_middle_of_write(const wire::Packet& packet) const;
   bool take_middle_write(const wire::Packet& packet, Instant now);
-  // Of a packet in bitmap mode: what its acknowledgement will send back.
+  // For a packet in bitmap mode: the echo of its acknowledgement.
   void note_echo(std::uint8_t path, std::uint64_t timestamp, Instant now) {
     ack.echo_valid = true;
     ack.echo_path = path;
@@ -126,7 +126,7 @@ struct Responder::Impl {
   Verdict begin_write(const wire::Packet& packet, std::byte*& to);
   Verdict execute_read(const wire::Packet& packet);
   Verdict execute_atomic(const wire::Packet& packet);
-  bool place_write(const wire::Packet& packet, std::byte* to);  // `to`: where that is known
+  bool place_write(const wire::Packet& packet, std::byte* to);  // `to`: its place, if known
   // execute_confirmed.cc: ATOMIC WRITE, FLUSH
   Verdict execute_confirmed(const wire::Packet& packet);
   void confirm(const wire::Packet& packet, bool replay);
@@ -141,7 +141,7 @@ struct Responder::Impl {
   void complete_receive(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes, Outcome& outcome,
                         Instant now);
 
-  // fetch_local.cc: data of described packets
+  // fetch_local.cc: data by reference
   [[nodiscard]] bool admits_reference(const wire::Packet& packet) const;
   [[nodiscard]] Verdict verdict_of(FetchResult result) const;
   Verdict fetch_write(const wire::Packet& packet, std::byte* to);
@@ -152,14 +152,14 @@ struct Responder::Impl {
       return wire::referenced_bytes(packet.payload);
     return packet.payload.size();
   }
-  // PSNs that a request takes: a READ's answers have one each.
+  // PSNs that a request takes: one for each READ response.
   [[nodiscard]] std::uint32_t psns_of(const wire::Packet& packet) const {
     return packet.op == wire::RcOp::kReadRequest && !packet.bxth.by_reference()
                ? response_packets(packet.reth.length, mtu)
                : std::uint32_t{1};
   }
 
-  // place_early.cc: the reason why not, nullopt when the packet is now kept (and may be marked as received).
+  // place_early.cc: nullopt when the packet is now kept (and may be marked as received), else the reason.
   std::optional<DropReason> keep_early(const wire::Packet& packet, Instant now);
   std::optional<DropReason> place_or_hold(const wire::Packet& packet);
   std::optional<DropReason> place_send_early(const wire::Packet& packet);
@@ -182,13 +182,13 @@ struct Responder::Impl {
   [[nodiscard]] Duration escape_time() const;
   void expire_escaped(Instant now);
   void hide_escaped(std::uint32_t bit_count, std::byte* bits) const;
-  // Up to here nothing is in the escape channel.
+  // End of the PSNs before `end` without an escaped packet.
   [[nodiscard]] Psn before_escaped(Psn end) const;
-  // The packet is part of an operation of a large transfer.
+  // Part of an operation of a large transfer?
   [[nodiscard]] static bool in_operation(const wire::Packet& packet) {
     return packet.bxth.operation_packets != 0 && (wire::is_write(packet.op) || wire::is_send(packet.op));
   }
-  // Copies what no packet of a higher PSN has written there. False: not all of the memory is there.
+  // Copies the part not written by packets of a higher PSN. False: part of the memory is not mapped.
   [[nodiscard]] bool copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
     if (out_of_order == nullptr) [[likely]]
       return copy_end_last(to, payload);
@@ -197,10 +197,10 @@ struct Responder::Impl {
   [[nodiscard]] bool copy_between(Psn psn, std::byte* to, ConstBytes payload) const;
 
   // promote_gaps.cc
-  // When the packet at hand came to this host. Gaps are timed and judged by that: whoever lost its core for a while
-  // would else take for lost what lies in its socket, behind the packet that shows the gap.
+  // Arrival of the current packet at this host. Gaps are timed and judged by it: a host that lost its core for a while
+  // would otherwise judge packets in its socket lost, behind the packet that shows the gap.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
-  // When the newest packet of bitmap mode came to this host.
+  // Arrival of the newest packet of bitmap mode at this host.
   [[nodiscard]] Instant newest_arrival() const { return ack.echo_arrival - ack.echo_waited; }
   void note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now);
   [[nodiscard]] Instant base_moved(Psn gap, Instant newest_before, Instant seen) const;
@@ -212,7 +212,7 @@ struct Responder::Impl {
   bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
   [[nodiscard]] bool is_sent_again(const wire::Packet& packet, Psn psn) const;
   void gaps_after_advance(Instant now, Instant seen);
-  // `seen`: up to when all that has come is known; now, where a timer asks.
+  // `seen`: all arrivals up to then are known; now, for a timer.
   void scan_gaps(Instant now, Instant seen);
   void find_feedback(Instant seen);
   void look_at_named(Instant seen);
@@ -227,18 +227,18 @@ struct Responder::Impl {
   void request_sequence_nak();
   bool poll_feedback(TransmitBatch& batch, Instant now);
 
-  // paths_evidence.cc: where the peer sends on several paths
+  // paths_evidence.cc: if the peer sends on several paths
   void note_path(const wire::Packet& packet, Instant now);
   void keep_echo(const wire::Packet& copy);
   void note_acknowledgement_lost();
   void look_for_path_evidence(const wire::Packet& packet, Instant now);
   [[nodiscard]] recovery::GapLimits gap_limits() const { return paths ? paths->limits() : own_limits(); }
 
-  // spray_responses.cc: where there are several paths to the peer
+  // spray_responses.cc: with several paths to the peer
   std::uint8_t response_path(std::span<const recovery::PathFacts> sending, Instant now);
   void note_rerequested(Psn first, std::uint32_t count, Instant now);
 
-  // resend_responses.cc: what a switch says that it dropped
+  // resend_responses.cc: drops reported by a switch
   void log_response(const Response& response, bool is_read);
   struct ResentResponse {
     bool known = false;
@@ -258,13 +258,13 @@ struct Responder::Impl {
   // acknowledge.cc
   void note_for_acknowledgement(bool asked, Instant now) {
     const bool bitmap = speaks_bitmap();
-    if (!bitmap && !asked) return;  // a standard requester asks when it wants one
+    if (!bitmap && !asked) return;  // a standard requester asks when it needs one
     if (!ack.pending || asked) ack.since = now;
     ack.pending = true;
     ack.requested = ack.requested || asked;
     if (bitmap) ++ack.packets;
   }
-  // Only what is said most often fits into a data packet: all before the base has arrived, nothing beyond it.
+  // Only the most common acknowledgement fits into a data packet: all before the base has arrived, nothing beyond it.
   [[nodiscard]] bool may_piggyback() const { return identity.peer_reads_piggybacks && window.empty(); }
   [[nodiscard]] wire::Piggyback piggyback_now(Instant now) const;
   void note_acknowledged(Instant now);
@@ -282,7 +282,7 @@ struct Responder::Impl {
   [[nodiscard]] wire::BitmapAck bitmap_ack(const wire::Aeth& aeth, Instant now) const;
   [[nodiscard]] wire::Bth ack_header() const;
   [[nodiscard]] Instant acknowledgement_deadline() const { return ack.since + ack_delay(); }
-  // While packets are missing, the sender is told sooner what has arrived.
+  // While packets are missing, acknowledgements leave sooner.
   [[nodiscard]] Duration ack_delay() const {
     return window.empty() ? recovery().ack_delay : std::min(recovery().ack_delay, kAckDelayOutOfOrder);
   }
@@ -302,9 +302,9 @@ struct Responder::Impl {
   // serve_read.cc
   enum class Sending : std::uint8_t {
     kFull,   // does not fit into this batch
-    kMore,   // something was added, or changed: look at the front again
-    kDone,   // the answer has left
-    kStale,  // the answer is not wanted any more
+    kMore,   // something was added, or changed: check the front again
+    kDone,   // the response has left
+    kStale,  // the response is not needed any more
   };
   bool poll_responses(TransmitBatch& batch, bool naks, Instant now);
   Sending send_by_reference(Response& response, TransmitBatch& batch, Instant now);  // fetch_local.cc
@@ -313,7 +313,7 @@ struct Responder::Impl {
   Sending send_nak(const Response& response, TransmitBatch& batch, Instant now);
   void refuse_read(const Response& response);
   [[nodiscard]] wire::Packet response_packet(const Response& response, wire::RcOp op, Instant now) const;
-  void label(wire::Packet& packet, const Response& response, const TransmitBatch& batch);
+  void fill_path_fields(wire::Packet& packet, const Response& response, const TransmitBatch& batch);
   void count_response(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const;
   void trace_response(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const;
 
@@ -327,7 +327,7 @@ struct Responder::Impl {
   [[nodiscard]] std::size_t records_bytes() const;  // of early packets (payload apart), of gaps
   void begin_out_of_order();
   void end_out_of_order();
-  // Of the packets that came early, if that PSN is one of them.
+  // The record of an early packet with that PSN.
   [[nodiscard]] const EarlyPackets::Record* find_early(Psn psn) const {
     return out_of_order == nullptr ? nullptr : out_of_order->early.find(psn);
   }
@@ -339,27 +339,27 @@ struct Responder::Impl {
   Outcome handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 
-  // The peer reads bitmap-mode packets: it has said so, or sent one.
+  // The peer reads bitmap-mode packets: it has announced it, or sent one.
   [[nodiscard]] bool speaks_bitmap() const { return identity.bitmap_agreed || bitmap_seen; }
   [[nodiscard]] Psn base() const { return window.base(); }
 
   const Environment& env;
   Identity& identity;
-  // The engine's, or this queue pair's own: read it anew each time.
+  // The engine's, or this queue pair's own: read it again each time.
   [[nodiscard]] const RecoveryConfig& recovery() const { return *identity.recovery; }
   ReceiveQueue receives;
   bitmap::ReceiveWindow window;
-  OutOfOrderState* out_of_order = nullptr;        // while the window holds something: what belongs to that
-  recovery::LearntTolerance tolerance;            // of a single path
+  OutOfOrderState* out_of_order = nullptr;        // while the window holds packets
+  recovery::LearntTolerance tolerance;            // for a single path
   std::unique_ptr<ReceivePaths> paths;            // only where the peer sends on several
-  std::unique_ptr<ResponsePaths> response_paths;  // only where answers may go by several
-  std::unique_ptr<ResponseLog> response_log;      // with the first answer in bitmap mode
-  struct Unheard {
-    Psn highest;              // when the last sign was seen
-    std::uint32_t signs = 0;  // in a row, nothing new between them
+  std::unique_ptr<ResponsePaths> response_paths;  // only if responses may take several
+  std::unique_ptr<ResponseLog> response_log;      // with the first response in bitmap mode
+  struct AckLoss {
+    Psn highest;              // at the last sign
+    std::uint32_t signs = 0;  // in a row, no new packet between them
     std::uint32_t changes = 0;
   };
-  Unheard unheard;
+  AckLoss ack_loss;
   std::uint32_t ffm_serial = 0;
   Lazy<registry::ReceiveRegistry> operations;  // of large transfers
   Lazy<registry::EscapeChannel> escape;
@@ -369,20 +369,20 @@ struct Responder::Impl {
   std::uint32_t msn = 0;  // messages completed; 24 bits
   std::uint32_t rsn = 0;  // receives completed; 24 bits
   bool started = false;
-  bool halted = false;  // a fatal NAK was made: nothing is taken any more
+  bool halted = false;  // a fatal NAK was made: no packet is accepted any more
   bool bitmap_seen = false;
   bool established = false;  // IBV_EVENT_COMM_EST was raised, or is not to be
-  bool rnr_wait = false;     // an RNR NAK was sent for the base: what follows is dropped until it comes again
+  bool rnr_wait = false;     // an RNR NAK was sent for the base: later packets are dropped until it comes again
   bool blocked = false;      // a held packet at the base waits for a receive: post_receive() sets retry_blocked
   bool retry_blocked = false;
   bool sequence_nak_sent = false;  // for this base
   bool feedback_due = false;
   std::uint16_t gaps_promoted = 0;
   Acknowledgement ack;
-  recovery::RttEstimator feedback_rtt;   // from an FFM to the packet that it asked for
+  recovery::RttEstimator feedback_rtt;   // from an FFM to the packet that it requested
   Duration repeat_first = kRepeatFirst;  // until that has been measured
   Instant last_call;
-  std::optional<Outcome> owed;  // found while sending; handed out by the next handle_timeout()
+  std::optional<Outcome> owed;  // found while sending; returned by the next handle_timeout()
 };
 
 }  // namespace brdma::qp

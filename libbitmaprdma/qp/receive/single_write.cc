@@ -1,7 +1,6 @@
-// qp/receive/single_write.cc - a WRITE of one packet that comes in its turn while nothing is missing: what most packets
-// are where many queue pairs are used in turn, and where programs answer each other. What receive_request.cc and
-// execute.cc would do with it, without a look at all else that a packet may be; they have it where something is not as
-// usual.
+// qp/receive/single_write.cc - fast path: a WRITE of one packet, in order, while nothing is missing. Most packets are
+// of this kind with many queue pairs used in turn, and in ping-pong programs. It does the same as receive_request.cc
+// and execute.cc, without checks of other cases; those files take everything else.
 #include "qp/receive/notify_write.h"
 #include "qp/receive/responder_impl.h"
 #include "qp/state/queue_pair.h"
@@ -61,7 +60,7 @@ bool QueuePair::take_single_write(const Datagram& datagram, Instant now) {
       qp::Outcome outcome;
       responder.take_single(write, to, outcome, now);
       carry_out(outcome, now);
-    } else {  // what the acknowledgement completed overran its queue
+    } else {  // a completion of the acknowledgement overran its queue
       environment_.drop(DropReason::kQpState);
     }
   }

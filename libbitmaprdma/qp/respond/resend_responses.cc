@@ -1,7 +1,6 @@
-// qp/respond/resend_responses.cc - a switch says that it dropped something that this side answered (spec 5: sender).
-// Answers leave again from memory, before others that wait, with all checks of the first time; acknowledgements and
-// feedback are said anew. Told of packets of its own queue pair only; each notice is compared with what has left
-// (response_log.h).
+// qp/respond/resend_responses.cc - a switch reports a dropped response (spec 5: sender). Responses are resent from
+// memory, before waiting ones, with all checks of the first time; acknowledgements and feedback are sent again. Handles
+// reports about its own queue pair only; each is compared with the transmissions (response_log.h).
 #include <algorithm>
 
 #include "qp/receive/responder_impl.h"
@@ -9,9 +8,9 @@
 namespace brdma::qp {
 namespace {
 
-// As after an EDN about requests (handle_feedback.cc): so many quiet times the peer may ask without knowing.
+// As after an EDN about requests (handle_feedback.cc): for so many quiet times the peer may request without knowing.
 constexpr std::int64_t kQuietTimes = 4;
-// One notice is about a run of drops; a longer one is forged, or leaves the rest to the requester.
+// One report covers a run of drops; a longer one is forged, or leaves the rest to the requester.
 constexpr std::uint32_t kNamedMost = 1024;
 
 }  // namespace
@@ -21,8 +20,7 @@ void Responder::Impl::make_response_log() {
 }
 
 void Responder::Impl::log_response(const Response& response, bool is_read) {
-  if (!response.bitmap || !recovery().edn || response.by_reference)
-    return;  // of the last nothing is known: the peer asks
+  if (!response.bitmap || !recovery().edn || response.by_reference) return;  // the last is unknown: the peer requests
   make_response_log();
   response_log->answered({.first = response.psn,
                           .packets = response_packets(response.bytes_left, mtu),
@@ -59,8 +57,8 @@ std::uint64_t Responder::Impl::handle_edn(const wire::Edn& edn, Instant now) {
   return all.bytes;
 }
 
-// From the packet `place` of what is named, at most up to `end`: those that leave again together. Answers how many have
-// been looked at; 0: nothing is known of that one.
+// From packet `place` of the reported range, at most up to `end`: the packets that are resent together. Returns how
+// many were looked at; 0: nothing is known of that one.
 std::uint32_t Responder::Impl::response_again(const wire::Edn& edn, std::uint32_t place, std::uint32_t end,
                                               ResentResponse& all, Instant now) {
   const Psn psn = edn.first + place;
@@ -77,7 +75,7 @@ std::uint32_t Responder::Impl::response_again(const wire::Edn& edn, std::uint32_
     env.count(Counter::kEdnPacketsGone, run);
     return judged;
   }
-  if (!resources.room_for_replay()) {  // the requester will ask
+  if (!resources.room_for_replay()) {  // the requester will re-request
     env.count(Counter::kEdnPacketsPending, run);
     return judged;
   }
@@ -130,7 +128,7 @@ bool Responder::Impl::may_leave_again(const wire::Edn& edn, std::uint32_t place,
   return false;
 }
 
-// The peer asks for what it misses. It has not seen yet what has just left again for a switch's word.
+// The peer re-requests a missing response. It has not seen yet the one just resent after a switch's report.
 bool Responder::Impl::just_sent_again(Psn psn, std::uint32_t count, Instant now) const {
   if (!response_log) return false;
   const Duration quiet = std::max(recovery().resend_interval_min, feedback_rtt.smoothed());
@@ -144,17 +142,17 @@ void Responder::Impl::note_sent_again(const Response& response, Instant now) {
   if (response_log) response_log->sent_again(response.psn, response.unasked, now);
 }
 
-// An acknowledgement is not sent again, but another: it says all that the dropped one did. Not where a later one has
-// left, nor where the notice is of something that was never said.
+// Instead of a dropped acknowledgement a new one leaves, which covers it. Not if a later one has left, nor if the
+// report is of one never sent.
 void Responder::Impl::resend_responses(const wire::Edn& edn, Instant now) {
   const std::int32_t beyond = distance(edn.first, window.empty() ? base() : window.highest());
-  const std::int32_t behind = distance(edn.last, ack.told - 1);  // a standard ACK has the PSN before the base
+  const std::int32_t behind = distance(edn.last, ack.reported - 1);  // a standard ACK has the PSN before the base
   if (!established || beyond > 0 || behind < 0) return env.count(Counter::kEdnStale);
   env.count(Counter::kEdnAcks);
   acknowledge_soon(now);
 }
 
-// Data leaves again that may have carried an acknowledgement: so shall what leaves now.
+// Resent data may have carried an acknowledgement: it carries the present one.
 void Responder::Impl::repeat_with_data() {
   if (established && !halted) ack.repeats = std::max(ack.repeats, 1u);
 }

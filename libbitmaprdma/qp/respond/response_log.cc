@@ -7,7 +7,7 @@ namespace {
 
 using recovery::RequestVerdict;
 
-// What is named behind the first left within so long of it (recovery/drop_notice.h).
+// The packets of a reported range after the first left within so long of it (recovery/drop_notice.h).
 constexpr Duration kRangeTime = 20_us;
 
 bool lies_in(Psn psn, Psn first, std::uint32_t count) {
@@ -75,7 +75,7 @@ const ResponseLog::Resend* ResponseLog::find_resend(Psn psn) const {
 RequestVerdict ResponseLog::judge(const DroppedResponse& dropped, Instant answered_since, Duration quiet,
                                   Instant now) const {
   const Resend* const again = find_resend(dropped.psn);
-  // A queue that stays full is not sent the same for ever: the requester asks, a round trip later.
+  // A queue that stays full does not get the same forever: the requester re-requests, a round trip later.
   if (again != nullptr && again->at >= answered_since && dropped.full) return RequestVerdict::kRecent;
   if (again != nullptr && again->at >= answered_since) {
     if (!dropped.transmitted) return now - again->at < quiet ? RequestVerdict::kRecent : RequestVerdict::kResend;
@@ -84,7 +84,7 @@ RequestVerdict ResponseLog::judge(const DroppedResponse& dropped, Instant answer
                                                                     : RequestVerdict::kOutdated;
   }
   if (dropped.transmitted && dropped.first && *dropped.transmitted < answered_since) return RequestVerdict::kOutdated;
-  // It may have been sent again since, and that be forgotten.
+  // It may have been resent since, in a forgotten record.
   if (resends_.size() == kResendsKept && dropped.transmitted.value_or(answered_since) <= forgotten_)
     return RequestVerdict::kOutdated;
   return RequestVerdict::kResend;

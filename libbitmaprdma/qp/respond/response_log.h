@@ -1,13 +1,13 @@
-// qp/respond/response_log.h - what a responder has answered last, and which answers it has sent again: so that a READ
-// response (or the answer to an ATOMIC WRITE or FLUSH) that a switch has dropped can be sent again from memory when the
-// switch says so (spec 5: sender). Nobody acknowledges answers; but no more requests than max_dest_rd_atomic wait for
-// theirs at a time, so of so many the last ones are kept.
+// qp/respond/response_log.h - the last responses of a responder, and its retransmissions. So a READ response (or the
+// response to an ATOMIC WRITE or FLUSH) can be resent from memory when a switch reports its drop (spec 5: sender).
+// Responses are not acknowledged; but at most max_dest_rd_atomic requests wait for theirs at a time, so the last of so
+// many are kept.
 //
-// A notice is judged by the timestamp that the dropped packet carried:
+// A report is judged by the timestamp of the dropped packet:
 //   never sent again             it was the first transmission, if that is when it left
 //   sent again at t              the newest, if it left at t exactly; an older notice otherwise
 //   without a timestamp          as with feedback: not twice within the quiet time
-// So who forges notices gains one transmission a packet. Pure; memory is had with the first answer.
+// So an attacker who forges reports gains one transmission a packet. Pure; memory is allocated with the first response.
 #pragma once
 
 #include <cstddef>
@@ -30,13 +30,13 @@ struct SentResponse {
   std::uint64_t address = 0;
   std::uint32_t message = 0, packet_index = 0;  // of the first packet: BXTH
   bool is_read = true;                          // it reads memory, which may be gone since
-  Instant since;                                // when the request was executed: answers leave later
+  Instant since;                                // execution of the request: responses leave later
 };
 
-// What a switch says of one answer.
+// A switch's report about one response.
 struct DroppedResponse {
   Psn psn;
-  bool first = true;                   // of the range that is named: its timestamp is exact
+  bool first = true;                   // of the reported range: its timestamp is exact
   std::optional<Instant> transmitted;  // none: not known
   bool full = false;                   // there was no room in a queue
 };
@@ -48,13 +48,13 @@ class ResponseLog {
   explicit ResponseLog(std::uint32_t responses_max);
 
   void answered(const SentResponse& response);
-  // The newest answer that has this PSN; null: too long ago, or never.
+  // The newest response with this PSN; null: too old, or never sent.
   [[nodiscard]] const SentResponse* find(Psn psn) const;
-  // An answer leaves once more; `unasked`: because a switch said that it was dropped.
+  // A response leaves again; `unasked`: because a switch reported its drop.
   void sent_again(Psn psn, bool unasked, Instant now);
   [[nodiscard]] recovery::RequestVerdict judge(const DroppedResponse& dropped, Instant answered_since, Duration quiet,
                                                Instant now) const;
-  // All of [first, first + count) has been sent again, unasked, and not before `since`.
+  // All of [first, first + count) has been resent, unasked, and not before `since`.
   [[nodiscard]] bool resent_unasked(Psn first, std::uint32_t count, Instant since) const;
 
   [[nodiscard]] std::size_t allocated_bytes() const {
@@ -62,7 +62,7 @@ class ResponseLog {
   }
 
  private:
-  // Neighbours that left again at the same time.
+  // Neighbours that were resent at the same time.
   struct Resend {
     Psn first;
     std::uint32_t packets : 31 = 0;
@@ -75,7 +75,7 @@ class ResponseLog {
   std::vector<Resend> resends_;
   std::size_t responses_max_;
   std::size_t newest_response_ = 0, newest_resend_ = 0;
-  Instant forgotten_;  // of what was sent again up to then nothing need be known any more
+  Instant forgotten_;  // retransmissions up to then may be forgotten
 };
 
 }  // namespace brdma::qp

@@ -1,4 +1,4 @@
-// qp/respond/serve_read.cc - answers on their way: READ responses, results of atomics, NAKs, in the order of their
+// qp/respond/serve_read.cc - responses in progress: READ responses, results of atomics, NAKs, in the order of their
 // requests. A READ's data is read from the application's memory when its packet is made, and its key is looked up then:
 // the region may be gone since the request came.
 #include <algorithm>
@@ -54,8 +54,8 @@ wire::Packet Responder::Impl::response_packet(const Response& response, RcOp op,
   return packet;
 }
 
-// The answer is about to be added to the batch: which path it takes, and what went before it there.
-void Responder::Impl::label(wire::Packet& packet, const Response& response, const TransmitBatch& batch) {
+// The response is about to be added to the batch: sets its path, and the header field about earlier packets there.
+void Responder::Impl::fill_path_fields(wire::Packet& packet, const Response& response, const TransmitBatch& batch) {
   if (!response_paths || !response.bitmap) [[likely]]
     return;
   packet.bxth.path = batch.path();
@@ -92,7 +92,7 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& response, T
   const bool there = env.memory.resolve(identity.accessor(), response.rkey, response.address, size, kAccessRemoteRead,
                                         &data) == memory::Fault::kNone &&
                      env.memory.holds(data, size);
-  if (!there && response.unasked) {  // read before, and done with
+  if (!there && response.unasked) {  // read before, and done
     env.count(Counter::kEdnPacketsGone, response_packets(response.bytes_left, mtu));
     return Sending::kStale;
   }
@@ -101,7 +101,7 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& response, T
     return Sending::kMore;
   }
   const Slice slice{data, size};
-  label(packet, response, batch);
+  fill_path_fields(packet, response, batch);
   batch.add(packet, size == 0 ? std::span<const Slice>{} : std::span<const Slice>{&slice, 1}, size);
   count_response(packet, response, size, now);
   if (response.replay) note_sent_again(response, now);
@@ -113,7 +113,7 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& response, T
   return last ? Sending::kDone : Sending::kMore;
 }
 
-// The region, or its memory, went away while its data was being sent: the rest of the answers makes place for a NAK.
+// The region, or its memory, went away while its data was being sent: a NAK replaces the rest of the responses.
 void Responder::Impl::refuse_read(const Response& response) {
   Response nak;
   nak.syndrome = wire::kSyndromeNakRemoteAccess;
@@ -132,7 +132,7 @@ Responder::Impl::Sending Responder::Impl::send_atomic_response(const Response& r
   wire::Packet packet = response_packet(response, RcOp::kAtomicAcknowledge, now);
   packet.atomic_original = response.original;
   if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, response.bitmap)) return Sending::kFull;
-  label(packet, response, batch);
+  fill_path_fields(packet, response, batch);
   batch.add(packet, {}, 0);
   count_response(packet, response, sizeof response.original, now);
   if (response.replay) note_sent_again(response, now);
@@ -140,9 +140,9 @@ Responder::Impl::Sending Responder::Impl::send_atomic_response(const Response& r
 }
 
 Responder::Impl::Sending Responder::Impl::send_nak(const Response& response, TransmitBatch& batch, Instant now) {
-  // What it asks for has come meanwhile: the peer must not go back for it.
+  // The missing packet has come meanwhile: the peer must not go back for it.
   if (!halted && response.psn != base()) return Sending::kStale;
-  // A BitmapAck can only speak of the base.
+  // A BitmapAck's NAK is always of the base.
   const bool bitmap = response.bitmap && response.psn == base();
   if (!send_acknowledgement(batch, {response.syndrome, response.msn}, response.psn, bitmap, now)) return Sending::kFull;
   if (response.syndrome == wire::kSyndromeNakSequence) env.count(Counter::kSentSeqNak);

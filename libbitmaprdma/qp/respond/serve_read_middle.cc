@@ -1,21 +1,20 @@
-// The inside of the answer to a READ: packets of a whole path MTU that are neither the first nor the last of it. What
-// is the same for all of them is looked at once, as transmit_middle.cc does for requests. It does what serve_read.cc
-// would do with each, and leaves to it whatever is not as usual: standard packets, several paths, what is sent again.
+// Fast path for MIDDLE packets of a READ response, in runs. Common fields are computed once, as in transmit_middle.cc
+// for requests. It does the same as serve_read.cc for each packet; that takes everything else: standard packets,
+// several paths, retransmissions.
 #include <algorithm>
 
 #include "qp/receive/responder_impl.h"
 
 namespace brdma::qp {
 
-// How many packets of its inside are still to be sent, where they may leave in runs.
+// How many MIDDLE packets are still to be sent, if they may leave in runs.
 std::uint32_t Responder::Impl::middle_left(const Response& response) const {
   if (!response.started || response.bytes_left <= mtu) return 0;
   if (!response.bitmap || response.replay || response_paths) return 0;
   return (response.bytes_left - 1) / mtu;
 }
 
-// True: some were added. Memory that is not to be read any more is found again, and told of, by who sends a packet
-// alone.
+// True: some were added. Unreadable memory is found again, and reported, when a packet is sent alone.
 bool Responder::Impl::send_middle(Response& response, TransmitBatch& batch, Instant now) {
   std::uint32_t count = middle_left(response);
   if (count == 0) return false;

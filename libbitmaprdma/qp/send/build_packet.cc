@@ -1,5 +1,5 @@
-// From a message and a sequence number to the packet's headers: what a packet says depends on nothing else, so a
-// retransmission is built the same way (and in bitmap mode, once that is agreed, whatever the first copy was).
+// Builds a packet's headers from a message and a sequence number. Nothing else enters, so a retransmission is built the
+// same way (and in bitmap mode, once that is agreed, whatever the first copy was).
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {
@@ -67,7 +67,7 @@ void Requester::Impl::build_data(wire::Packet& packet, const Message& message, S
   const Place place{index == 0 && message.offset == 0, sequence + 1 == message.end() && message.last_of_wqe};
   put_common(packet, op_of(wqe.opcode, place), id, message, index, again, now);
   packet.bth.psn = psn_of(sequence);
-  if (message.segment_packets != 0) label(packet.bxth, message, index);
+  if (message.segment_packets != 0) fill_operation_fields(packet.bxth, message, index);
   if (message.kind == MessageKind::kWrite) {
     packet.reth =
         wire::Reth{wqe.remote_address + message.offset + std::uint64_t{index} * id.mtu(), wqe.rkey, wqe.length};

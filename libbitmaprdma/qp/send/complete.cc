@@ -1,4 +1,4 @@
-// Completions: in posting order, each work request once. Unsignaled ones leave no trace unless they fail.
+// Completions: in posting order, each work request once. Unsignaled ones are silent unless they fail.
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {
@@ -30,7 +30,7 @@ CompletionOpcode completion_opcode(WorkOpcode opcode) {
 
 }  // namespace
 
-// Moves the base over what is executed and answered; a message that the base leaves behind is done.
+// Moves the base over executed and answered packets; a message that the base has passed is done.
 void Requester::Impl::advance(Instant now) {
   const Psn before = window.base();
   const std::uint32_t dropped = window.advance(psn_of(cumulative));
@@ -53,7 +53,7 @@ void Requester::Impl::advance(Instant now) {
   complete_passed(now);
 }
 
-// Messages that the base has left behind.
+// Completes the messages that the base has passed.
 void Requester::Impl::complete_passed(Instant now) {
   while (!messages.empty() && messages.front().end() <= base) {
     const Message& message = messages.front();
@@ -71,7 +71,7 @@ void Requester::Impl::complete_passed(Instant now) {
     const SendWqe& wqe = queue[queue.head()];
     if (!good || id.signal_all || (wqe.flags & kSendSignaled) != 0) make_completion(wqe, status, now);
     queue.pop();
-    // What was done by ourselves behind it has waited for just this.
+    // Local operations behind it have waited for just this.
   } while (good && queue.head() < queue.next() && is_local(queue[queue.head()].opcode));
 }
 

@@ -1,6 +1,6 @@
-// qp/send/congestion_state.h - what a queue pair keeps of congestion beside its window: the rate that it sends at, what
-// it tells its peer of marked packets, whether switches tell it of drops; and what it has asked a silent peer's host.
-// Made when the first of them is needed; most queue pairs never have one.
+// qp/send/congestion_state.h - congestion state of a queue pair beside its window: its sending rate, CNPs for marked
+// packets, drop reports of switches; and the queries to a silent peer's host. Made on first use; most queue pairs never
+// have one.
 #pragma once
 
 #include <memory>
@@ -15,31 +15,31 @@
 
 namespace brdma::qp {
 
-// The rate that answers to READs are asked for at (pace_responses.cc), apart from that of what is sent: they come the
-// other way.
+// The rate at which READ responses are requested (pace_responses.cc), apart from the sending rate: they come on the
+// return path.
 struct ResponsePace {
   explicit ResponsePace(const CongestionConfig& config, std::uint32_t flows) : rate(config, flows) {}
   congestion::RateControl rate;
-  bool waits = false;      // a READ is there to be asked for
-  std::uint64_t came = 0;  // bytes of answers since the last round trip that counted ...
-  Instant sampled_at;      // ... which was then
+  bool waits = false;      // a READ waits to be requested
+  std::uint64_t came = 0;  // bytes of responses since the last counted RTT sample ...
+  Instant sampled_at;      // ... and its time
 };
 
 struct CongestionState {
-  // Nothing of it holds anything back, is to be told, or falls due with time: as if there were none. So it is where a
-  // packet has waited too long once, and no more was to come of that.
+  // No part of it delays output, has something to send, or has a deadline: as if it did not exist. That is the state
+  // after a packet waited too long once, without consequences.
   [[nodiscard, gnu::cold]] bool is_idle(const WanConfig& config) const;  // pace.cc
 
   std::optional<congestion::RateControl> rate;  // none: the window alone
   std::optional<congestion::Pacer> spread;      // the window leaves over a round trip, not at once
-  bool waits = false;                           // for the rate: something is there to send
-  std::unique_ptr<ResponsePace> responses;      // where the control goes by round trips
+  bool waits = false;                           // for the rate: there is output
+  std::unique_ptr<ResponsePace> responses;      // if the control uses RTT samples
   congestion::CnpLimiter cnps;
   bool cnp_due = false;
   std::unique_ptr<recovery::LinkInquiry> inquiry;     // once a packet has waited too long
-  congestion::ManagedDestination* managed = nullptr;  // the peer's, of the engine
+  congestion::ManagedDestination* managed = nullptr;  // the peer's, owned by the engine
   recovery::StoppedPeer stopped;
-  std::optional<Instant> edn_applied_at;  // the last explicit drop notification that had something sent again
+  std::optional<Instant> edn_applied_at;  // the last explicit drop notification that caused a retransmission
 };
 
 }  // namespace brdma::qp

@@ -1,7 +1,7 @@
-// Large commands as the requester sends them (spec 4: sender). A WRITE or SEND from the threshold on keeps the head of
-// the queue and leaves in segments, each an operation of the table: opened by its first packet, counted as its packets
-// are acknowledged, forgotten when the window's base passes it. On the wire it stays one message: what cuts it is a
-// label in BXTH, so that order, keys, immediates and retransmission are those of every other message.
+// Sender of large commands (spec 4: sender). A WRITE or SEND from the threshold on keeps the head of the queue and
+// leaves in segments. Each is an operation of the table: opened by its first packet, counted as its packets are
+// acknowledged, forgotten when the window's base passes it. On the wire it stays one message: BXTH fields mark the
+// segments, so that order, keys, immediates and retransmission are those of every other message.
 #include "qp/send/requester_impl.h"
 #include "registry/segmenter.h"
 
@@ -22,14 +22,14 @@ bool Requester::Impl::is_large(const SendWqe& wqe) const {
   }
 }
 
-// 0: it leaves undivided: it is small, large ones are not cut, or the peer would not understand.
+// 0: it leaves undivided: it is small, large ones are not cut, or the peer does not support it.
 std::uint8_t Requester::Impl::segment_packets(const SendWqe& wqe) const {
   if (env.config.transfer.segment_bytes == 0 || !id.bitmap_agreed || !id.peer_reads_operations) return 0;
   if (!is_large(wqe)) return 0;
   return static_cast<std::uint8_t>(registry::segment_packets(env.config.transfer.segment_bytes, id.mtu()));
 }
 
-// Numbers have eight bits: a segment waits until there is a number that nothing else under way has.
+// Numbers have eight bits: a segment waits for a number that no other operation in progress has.
 bool Requester::Impl::segment_may_leave(const Message& message) const {
   return message.segment_packets == 0 || !operations->full() ||
          ((next_sequence() - message.first) & (message.segment_packets - 1u)) != 0;
@@ -50,7 +50,7 @@ std::uint8_t Requester::Impl::operation_of(const Message& message, Sequence sequ
                                    segmenter.at(static_cast<std::uint32_t>(sequence - message.first)).number);
 }
 
-void Requester::Impl::label(wire::Bxth& bxth, const Message& message, std::uint32_t index) const {
+void Requester::Impl::fill_operation_fields(wire::Bxth& bxth, const Message& message, std::uint32_t index) const {
   const registry::Segment segment = registry::Segmenter(message.packets, message.segment_packets).at(index);
   bxth.operation = static_cast<std::uint8_t>(message.first_operation + segment.number);
   bxth.operation_packets = static_cast<std::uint8_t>(segment.packets);
@@ -58,7 +58,7 @@ void Requester::Impl::label(wire::Bxth& bxth, const Message& message, std::uint3
   bxth.operation_more = !segment.last;
 }
 
-// Does the acknowledgement call an operation complete of which not all has left?
+// Does the acknowledgement report an operation complete that has not fully left?
 bool Requester::Impl::names_unsent(const wire::BitmapAck& ack) const {
   if (operations->size() == 0) return false;
   const registry::SentOperation& newest = (*operations)[operations->size() - 1];
@@ -71,7 +71,7 @@ bool Requester::Impl::is_named(const wire::BitmapAck& ack, std::uint8_t number) 
   return ahead >= 1 && ahead <= 8 && ((ack.operations_beyond << (ahead - 1)) & 0x80) != 0;
 }
 
-// Operations that the receiver has whole: all their packets have arrived, whether its bits reach that far or not.
+// Operations complete at the receiver: all their packets have arrived, whether its bits reach that far or not.
 void Requester::Impl::take_operations(const wire::BitmapAck& ack, Instant now) {
   for (std::size_t i = 0; i < operations->size(); ++i) {
     const registry::SentOperation operation = (*operations)[i];
@@ -83,7 +83,7 @@ void Requester::Impl::take_operations(const wire::BitmapAck& ack, Instant now) {
   }
 }
 
-// What leaves next belongs to a large command: others have the first turn (device/transmit.cc).
+// The next packet belongs to a large command: others go first (device/transmit.cc).
 bool Requester::Impl::next_is_large() {
   if (env.config.transfer.threshold_bytes == 0) return false;
   if (window.pending() > 0) {

@@ -1,6 +1,6 @@
-// Work requests that we carry out ourselves: a memory window is bound, or invalidated. In its turn: before it, all that
-// was posted earlier has begun (and with a fence, what we ask the peer for is here); behind it, nothing begins earlier.
-// So a SEND that tells the peer of a window finds it bound. It completes behind what was posted before it.
+// Local work requests: a memory window is bound or invalidated, in order. All earlier posts have begun by then (and
+// with a fence, our READs and atomics are answered); no later one begins earlier. So a SEND that passes a window to the
+// peer finds it bound. It completes after all earlier posts.
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {

@@ -1,6 +1,6 @@
-// Data that the peer, a process of the same host, fetches from memory: packets say where it is (docs/local.md). A
-// message that is sent so is cut into packets of up to kFetchBytesMax, each a message of the table. And the other way
-// round: answers to READs that say where our data is.
+// Local transfer by reference: the peer, a process of the same host, fetches the data from memory; packets carry its
+// location (docs/local.md). Such a message is cut into packets of up to kFetchBytesMax, each a message of the table. In
+// the other direction: READ responses with references to our data.
 #include <algorithm>
 
 #include "qp/receive/fetch_local.h"
@@ -21,7 +21,7 @@ bool Requester::Impl::worth_a_reference(const SendWqe& wqe) const {
   return may_send_by_reference(env, wqe.length) && !wqe.inlined;
 }
 
-// Of what is cut already the rest goes the same way.
+// The rest of a message already cut leaves by reference, too.
 bool Requester::Impl::sends_by_reference(const SendWqe& wqe) const {
   if (read_cut != 0) return true;
   return id.local->agreed() && id.bitmap_agreed && worth_a_reference(wqe);
@@ -59,14 +59,14 @@ void Requester::Impl::begin_by_reference(Message& message, const SendWqe& wqe, s
   read_cut = message.last_of_wqe ? 0 : end;
 }
 
-// A READ may change from one to the other between its chunks.
+// A READ may switch between the two from chunk to chunk.
 bool Requester::Impl::next_read_is_by_reference() const {
   if (id.local == nullptr) [[likely]]
     return false;
   return id.local->agreed() && id.bitmap_agreed && may_send_by_reference(env, queue[queue.next()].length);
 }
 
-std::span<const Slice> Requester::Impl::DescriptionBuffer::describe(std::uint64_t key, std::span<const Slice> data) {
+std::span<const Slice> Requester::Impl::ReferenceBuffer::make(std::uint64_t key, std::span<const Slice> data) {
   std::array<LocalPiece, wire::LocalReference::kPiecesMax> pieces;
   std::size_t count = 0;
   for (const Slice& slice : data) {
@@ -76,7 +76,7 @@ std::span<const Slice> Requester::Impl::DescriptionBuffer::describe(std::uint64_
   return {&slice_, 1};
 }
 
-// The peer could not fetch what this message described: because it is not there?
+// The peer could not fetch this message's references: because the memory is gone?
 bool Requester::Impl::has_references(const Message& message) const {
   env.memory.be_careful();
   PayloadCursor cursor(env.memory, id.pd, 0);
@@ -84,10 +84,10 @@ bool Requester::Impl::has_references(const Message& message) const {
   return cursor.take(message.by_reference);
 }
 
-// False: the answer is not used. Where the peer is gone it may come again, and the time for it runs out.
+// False: the response is not used. If the peer is gone it may come again, until its time runs out.
 bool Requester::Impl::fetch_response(const wire::Packet& packet, const Message& message) {
-  const auto description = admitted(id, packet.payload);
-  if (!description || description->bytes != message.by_reference) {
+  const auto reference = admitted(id, packet.payload);
+  if (!reference || reference->bytes != message.by_reference) {
     env.drop(DropReason::kBadDescription);
     return false;
   }
@@ -98,7 +98,7 @@ bool Requester::Impl::fetch_response(const wire::Packet& packet, const Message& 
     break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
-  switch (fetch(env, id, *description, cursor.slices())) {
+  switch (fetch(env, id, *reference, cursor.slices())) {
     case FetchResult::kDone:
       return true;
     case FetchResult::kGone:

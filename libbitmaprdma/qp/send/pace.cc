@@ -1,5 +1,5 @@
-// Congestion beside the window: which control a queue pair has, waiting for its rate, marks of ECN and the notification
-// packets that speak of them (CNP, IBTA annex A17).
+// Congestion beside the window: choice of the control, waits for its rate, ECN marks and congestion notification
+// packets (CNP, IBTA annex A17).
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -14,7 +14,7 @@ constexpr std::uint8_t kEcnMask = 3, kEct0 = 2, kEct1 = 1;  // of the traffic cl
 
 namespace qp {
 
-// Not where it is asked: the short ways ask, of queue pairs that most often have none, and stay as short as they were.
+// Out of line: the fast paths ask this for queue pairs that mostly have no such state, and stay short.
 bool CongestionState::is_idle(const WanConfig& config) const {
   return !rate && !spread && !waits && !responses && !cnp_due && managed == nullptr && !stopped.has_due() &&
          (!inquiry || inquiry->is_idle(config));
@@ -25,7 +25,7 @@ CongestionState& Requester::Impl::signals_made() {
   return *signals;
 }
 
-// What is set may be another control, or the same with other numbers: either begins anew. `congestion` goes on
+// The settings may name another control, or the same with other numbers: either restarts. `congestion` goes on
 // measuring the path whatever bounds the sending.
 void Requester::Impl::choose_control() {
   const CongestionConfig& config = id.recovery->congestion;
@@ -58,18 +58,18 @@ Pace Requester::pace() const {
           .managed = signals.managed != nullptr ? &signals.managed->pacer : nullptr};
 }
 
-// Asked after output: is there some that waits for its rate?
+// After output: does more output wait for its rate?
 void Requester::note_paced(bool more, Instant now) {
   CongestionState& signals = *impl_->signals;
   const bool waits = more && pace().allowance(now) == 0;
   if (waits && !signals.waits) impl_->env.count(Counter::kPaceWaits);
   signals.waits = waits;
-  // What waits for that would go on within the window: the path is in use in full.
+  // The waiting output would fit the window: the path is fully used.
   if (waits && signals.spread) impl_->congestion_limited = true;
   if (signals.responses) impl_->note_responses_paced(now);
 }
 
-// What waited is asked again, whenever that will be.
+// Waiting output is tried again.
 void Requester::end_pace_wait(Instant now) {
   if (!impl_->signals) return;
   CongestionState& signals = *impl_->signals;
@@ -114,7 +114,7 @@ void Requester::note_responses_dropped(std::uint64_t bytes, Instant now) {
 
 bool Requester::cnp_due() const { return impl_->signals && impl_->signals->cnp_due; }
 
-// A packet of its own, and a standard one whoever the peer is: routers and NICs know it.
+// A packet of its own, and a standard one for any peer: routers and NICs know it.
 bool Requester::poll_cnp(TransmitBatch& batch) {
   if (!cnp_due()) [[likely]]
     return false;
@@ -137,7 +137,7 @@ void QueuePair::handle_cnp(Instant now) {
   requester_.handle_cnp(now);
 }
 
-// Of packets that carry or ask for data.
+// For packets that carry or request data.
 void QueuePair::note_marked(const wire::Packet& packet, Instant now) {
   if (packet.control || packet.op == wire::RcOp::kAcknowledge) return;
   requester_.note_marked(now);

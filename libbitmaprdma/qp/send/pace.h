@@ -1,5 +1,5 @@
-// qp/send/pace.h - what leaves at a rate (congestion/rate_control.h): whatever `poll` adds to the batch is bounded by
-// what the rate allows now, and charged to it with its Ethernet, IP and UDP headers. New packets and those sent again
+// qp/send/pace.h - output at a rate (congestion/rate_control.h): the rate's allowance bounds the packets that `poll`
+// adds to the batch, and is charged for them with their Ethernet, IP and UDP headers. New packets and retransmissions
 // alike; acknowledgements and other control packets are neither bounded nor charged.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace brdma::qp {
 
-// All that a queue pair has of it: the strictest holds.
+// All rates of a queue pair: the strictest holds.
 struct Pace {
   congestion::RateControl* rate = nullptr;
   congestion::Pacer* spread = nullptr;   // its window, over a round trip (spread_window.cc)
@@ -36,8 +36,8 @@ struct Pace {
     }
     return *last;
   }
-  // `packets` of so many bytes, Ethernet headers and all. What is delivered is counted without headers, and the spread
-  // window's rate follows that: with them it would sink from round to round where packets are short.
+  // `packets` of so many bytes, Ethernet headers included. Delivered bytes are counted without headers, and the spread
+  // window's rate follows those: charging headers would lower it from round to round with short packets.
   void on_sent(std::uint64_t bytes, std::uint64_t packets, std::uint64_t headers, Instant now) const {
     if (rate != nullptr) rate->on_sent(bytes, now);
     if (spread != nullptr) spread->spend(std::max(bytes - std::min(bytes, packets * headers), packets));

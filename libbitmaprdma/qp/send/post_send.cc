@@ -17,11 +17,11 @@ bool is_atomic(WorkOpcode opcode) {
   return opcode == WorkOpcode::kAtomicCmpSwap || opcode == WorkOpcode::kAtomicFetchAdd;
 }
 bool is_confirmed(WorkOpcode opcode) { return opcode == WorkOpcode::kFlush || opcode == WorkOpcode::kAtomicWrite; }
-// WRITEs and SENDs: of a scatter list to send there is no more to check.
+// WRITEs and SENDs: a scatter list to send needs no further check.
 bool only_sends(WorkOpcode opcode) { return opcode <= WorkOpcode::kSendWithImm; }
 bool has_result(WorkOpcode opcode) { return opcode == WorkOpcode::kRdmaRead || is_atomic(opcode); }
 
-// What check() would find of the usual: a WRITE or SEND from one piece of memory.
+// check() for the common case: a WRITE or SEND from one piece of memory.
 bool plainly_valid(const SendRequest& request) {
   return only_sends(request.opcode) && (request.flags & ~(kSendFence | kSendSignaled | kSendSolicited)) == 0 &&
          request.sges.size() == 1 && request.sges.front().length <= kMessageBytesMax;
@@ -68,8 +68,8 @@ Status Requester::check_send(std::span<const SendRequest> requests) const {
 Status Requester::Impl::check(const SendRequest& request, std::uint32_t& length) const {
   constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
   if (!known(request.opcode) || (request.flags & ~kFlags) != 0) return Status{EINVAL};
-  // The count before anything is read: a wild one leads out of the caller's list. Inline data is copied now, so there
-  // the number of entries matters for nothing else.
+  // The count before anything is read: a wild one leads out of the caller's list. Inline data is copied now, so the
+  // number of entries does not matter for it.
   const bool inlined = (request.flags & kSendInline) != 0;
   // Nothing to send or to place: local operations have neither.
   if (is_local(request.opcode)) return inlined || !request.sges.empty() ? Status{EINVAL} : Status::success();

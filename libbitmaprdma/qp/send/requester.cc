@@ -40,11 +40,11 @@ bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
   if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
     return true;
   const bool resent = me.poll_resend(batch, now);
-  // New packets only behind the repaired ones: a standard peer takes nothing else.
+  // New packets only after retransmissions: a standard peer takes nothing else.
   const bool added = me.window.pending() == 0 && me.poll_new(batch, now);
   if (resent || added) me.timers.on_activity(now);
   if (me.paths && (resent || added)) me.paths->batch_left(batch.path());
-  // No credit, and nothing on its way whose acknowledgement could bring some: one packet will ask.
+  // No credit, and nothing in flight whose acknowledgement could bring some: one packet probes for it.
   if (me.credit_stalled && me.flight.packets == 0 && !me.credit_probe_at) {
     me.credit_probe_at = now + me.retransmit_timeout();
   }
@@ -68,7 +68,8 @@ bool Requester::Impl::has_output(Instant now) {
   return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
 }
 
-// Of one message, and nothing again: some tens of microseconds for the driver, as long as an acknowledgement may wait.
+// One message without retransmissions: some tens of microseconds for the driver, as long as an acknowledgement may
+// wait.
 bool Requester::ends_soon() const {
   constexpr std::uint64_t kSoonBytes = 512 * 1024;
   const Impl& me = *impl_;
@@ -116,7 +117,7 @@ Requester::Snapshot Requester::snapshot() const {
 
 namespace {
 
-// No longer than half of the state allowed can hold the entries of; the rest is the receiving half's.
+// At most as long as its entries fit half of the allowed state; the rest is the receiving half's.
 bitmap::WindowShape send_shape(const RecoveryConfig& recovery) {
   bitmap::WindowShape shape = window_shape(recovery);
   const auto affordable = static_cast<std::uint32_t>(recovery.state_bytes_max / 2 / sizeof(bitmap::SendEntry));

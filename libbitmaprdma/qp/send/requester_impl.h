@@ -1,10 +1,10 @@
-// qp/send/requester_impl.h - private: the requester's parts and what its files share. Start at requester.h.
+// qp/send/requester_impl.h - private: the requester's parts, shared by its files. Start at requester.h.
 //
-// Sequences (message_table.h) are the order that everything here is kept in:
+// Sequences (message_table.h) order everything here:
 //   base <= cumulative <= next_sequence()      base: oldest entry of the send window
-// All requests before `cumulative` were executed by the peer; between base and cumulative only answers to READs and
+// All requests before `cumulative` were executed by the peer; between base and cumulative only responses to READs and
 // atomics are missing. A work request is complete when the base has passed its last packet, and never earlier: bits of
-// a BitmapAck beyond the base say "arrived", not "executed", and may be taken back.
+// a BitmapAck beyond the base mean "arrived", not "executed", and may be taken back.
 #pragma once
 
 #include <memory>
@@ -33,24 +33,24 @@
 
 namespace brdma::qp {
 
-// What is on its way to the peer. Requests for answers count as one packet without bytes.
+// Data in flight to the peer. READ requests count as one packet without bytes.
 struct Flight {
   std::uint32_t packets = 0;  // sent, not acknowledged: under the peer's credit
   std::uint64_t bytes = 0;    // their payload
-  std::uint64_t pipe = 0;     // of those bytes, what is not judged lost: under the congestion window
+  std::uint64_t pipe = 0;     // of those bytes, not judged lost: under the congestion window
 };
 
-// READs, atomics and other requests whose answers are on their way to us: under our own credit.
+// READs, atomics and other requests whose responses are in flight to us: under our own credit.
 struct Responses {
   std::uint16_t messages = 0;  // at most max_rd_atomic
-  bool limited = false;        // since the last measured round trip the congestion window held a READ back
+  bool limited = false;        // since the last RTT sample the congestion window held a READ back
   std::uint32_t packets = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t came = 0;  // bytes that arrived since then
+  std::uint64_t came = 0;  // bytes received since then
 };
 
-// After an RNR NAK: what follows the refused packet may be refused as well, and all behind that thrown away once more.
-// So only packets before `end` leave; when those have been executed, twice as many.
+// After an RNR NAK: packets after the refused one may be refused as well, and all behind that dropped again. So only
+// packets before `end` leave; when those have been executed, twice as many.
 struct RnrRecovery {
   Sequence end = 0;
   std::uint32_t packets = 1;
@@ -68,7 +68,7 @@ struct CompactNone<qp::RnrRecovery> {
 
 namespace brdma::qp {
 
-// After the loss of a READ request so many go twice.
+// After the loss of a READ request so many are sent twice.
 inline constexpr std::uint8_t kCopiesAfterLoss = 128;
 
 struct Requester::Impl {
@@ -85,17 +85,17 @@ struct Requester::Impl {
   SendQueue queue;
   MessageTable messages;
   bitmap::SendWindow window;
-  Lazy<registry::OperationTable> operations;  // segments of large commands under way
-  LossRecovery* loss_recovery = nullptr;      // while something is missing or was late (out_of_order.h)
+  Lazy<registry::OperationTable> operations;  // segments of large commands in progress
+  LossRecovery* loss_recovery = nullptr;      // while a packet is missing or was late (out_of_order.h)
   recovery::RttEstimator rtt;
   unsigned rnr_count = 0;
-  congestion::DelayWindow congestion;           // bytes of requests under way
-  congestion::DelayWindow response_congestion;  // bytes of answers asked for
+  congestion::DelayWindow congestion;           // bytes of requests in flight
+  congestion::DelayWindow response_congestion;  // bytes of requested responses
 
   Sequence base = 0, cumulative = 0;
   Sequence arrived_end = 0;     // one past the newest packet known to have arrived
-  Instant cumulative_moved;     // or begun to be waited for: stall of the send window
-  Sequence responses_seen = 0;  // one past the newest response that came
+  Instant cumulative_moved;     // or first awaited: stall of the send window
+  Sequence responses_seen = 0;  // one past the newest received response
   std::uint32_t next_msn = 0, next_rsn = 0;
   std::uint32_t read_cut = 0;           // bytes of the work request at queue.next() that are in chunks already
   mutable std::uint32_t looked_at = 0;  // entries and words, for acknowledgements: their cost, for tests; wraps
@@ -106,39 +106,39 @@ struct Requester::Impl {
   CompactOptional<Instant> rnr_until;  // receiver was not ready: nothing leaves before
   CompactOptional<RnrRecovery> rnr_recovery;
   recovery::FeedbackOrder feedback_order;
-  std::uint32_t resent_under_way = 0;         // entries in kRetransmittedUnacked: sent again, not acknowledged yet
-  std::unique_ptr<SenderJudge> sender_judge;  // only in the modes in which the sender judges by itself
-  std::unique_ptr<CongestionState> signals;   // a rate, marks of ECN (pace.cc)
+  std::uint32_t resent_under_way = 0;         // entries in kRetransmittedUnacked: retransmitted, not acknowledged yet
+  std::unique_ptr<SenderJudge> sender_judge;  // only in modes in which the sender judges
+  std::unique_ptr<CongestionState> signals;   // a rate, ECN marks (pace.cc)
   std::uint32_t packets_since_ack_request = 0;
-  std::uint16_t answered_from = 0;  // the UDP port of the peer that the answer came from
-  std::uint8_t copies = 0;          // of so many of the next READ requests: one was lost of late (copy_request.cc)
+  std::uint16_t answered_from = 0;  // the peer's UDP port of the response
+  std::uint8_t copies = 0;          // copies left for the next READ requests: one was lost recently (copy_request.cc)
   bool credit_stalled = false;
   bool congestion_limited = false;  // since the last acknowledgement
   bool credit_override = false;     // see credit_probe_at
   bool completions_lost = false;    // a completion queue was full
   bool wants_local = false;         // a large message has begun, and nothing is known of the peer's process
   CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
-  CompactOptional<Instant> credit_probe_at;   // nothing in flight and no credit: ask by a packet
+  CompactOptional<Instant> credit_probe_at;   // nothing in flight and no credit: probe by a packet
   std::uint64_t bridged = 0;                  // beyond the congestion window, while no acknowledgement comes
   Instant bridge_from;                        // no more of that before
-  Instant base_moved;                         // stall of the window, for the judgement of answer gaps
-  CompactOptional<std::uint64_t> broken_wqe;  // local fault: fails when all before it are complete
+  Instant base_moved;                         // stall of the window, for judging gaps of responses
+  CompactOptional<std::uint64_t> broken_wqe;  // local fault: fails when all earlier ones are complete
 
-  std::unique_ptr<SendPaths> paths;                      // only where there are several (spray.cc)
-  std::unique_ptr<ReceivePaths> response_receive_paths;  // only where answers come by several (response_evidence.cc)
+  std::unique_ptr<SendPaths> paths;                      // only with several (spray.cc)
+  std::unique_ptr<ReceivePaths> response_receive_paths;  // only if responses take several paths (response_evidence.cc)
 
   // --- numbers (requester.cc) ---
   [[nodiscard]] Sequence next_sequence() const { return base + window.in_window(); }
   [[nodiscard]] Psn psn_of(Sequence sequence) const {
     return window.base() + static_cast<std::uint32_t>((sequence - base) & Psn::kMask);
   }
-  // Of a PSN that a peer named, if it lies in [base, next_sequence()).
+  // Of a PSN named by a peer, if it lies in [base, next_sequence()).
   [[nodiscard]] std::optional<Sequence> sequence_of(Psn psn) const;
   [[nodiscard]] Message& message_of(Sequence sequence) { return messages[messages.find(sequence)]; }
   [[nodiscard]] bool all_begun_is_sent() const {
     return messages.empty() || messages[messages.size() - 1].end() == next_sequence();
   }
-  // Nothing is posted that has not begun, begun that has not left, or to be sent again.
+  // No posted request has yet to begin, no begun one to leave, and none is to be retransmitted.
   [[nodiscard]] bool all_has_left() const {
     return queue.next() == queue.tail() && window.pending() == 0 && all_begun_is_sent() && !paths;
   }
@@ -150,7 +150,7 @@ struct Requester::Impl {
   void forget_flight();
   [[nodiscard]] LossRecovery& repairing();
   void end_loss_recovery();
-  // When retransmissions that wait for others have waited long enough.
+  // End of the wait of held-back retransmissions.
   [[nodiscard]] std::optional<Instant> held_until() const {
     return loss_recovery == nullptr ? std::nullopt : loss_recovery->held_until;
   }
@@ -159,13 +159,13 @@ struct Requester::Impl {
   [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
 
   // --- local_operation.cc ---
-  // Of what was posted: all that leaves a packet has begun.
+  // All posted requests that send a packet have begun.
   [[nodiscard]] bool nothing_behind() const {
     const std::uint64_t next = queue.next();
     return next == queue.tail() || (is_local(queue[next].opcode) && only_local_behind());
   }
   [[nodiscard]] bool only_local_behind() const;
-  bool execute_local(Instant now);  // false: it failed, nothing goes on behind it
+  bool execute_local(Instant now);  // false: it failed, nothing continues behind it
 
   // --- transmit_new.cc ---
   [[nodiscard]] bool admits(std::uint32_t psns, std::uint32_t payload, bool answered);
@@ -181,15 +181,15 @@ struct Requester::Impl {
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
   [[nodiscard]] std::uint32_t ack_request_interval() const;
   [[nodiscard]] std::uint32_t ack_request_interval(const Message& message) const;
-  void left(Instant now) {  // something new was sent when nothing was in flight
+  void left(Instant now) {  // a new packet was sent when nothing was in flight
     timers.on_flight_begun(now);
     cumulative_moved = now;
   }
 
   // --- local_reference.cc ---
   [[nodiscard]] bool sends_by_reference(const SendWqe& wqe) const;
-  [[nodiscard]] bool worth_a_reference(const SendWqe& wqe) const;  // where the peer can fetch
-  // How much of the WRITE or SEND at queue.next() the next packet describes; 0: its data is sent.
+  [[nodiscard]] bool worth_a_reference(const SendWqe& wqe) const;  // if the peer can fetch
+  // Bytes of the WRITE or SEND at queue.next() that the next packet references; 0: its data is sent.
   [[nodiscard]] std::uint32_t next_referenced() const {
     if (id.local == nullptr) [[likely]]
       return 0;
@@ -198,10 +198,10 @@ struct Requester::Impl {
   [[nodiscard]] std::uint32_t referable() const;
   void begin_by_reference(Message& message, const SendWqe& wqe, std::uint32_t bytes);
   [[nodiscard]] bool next_read_is_by_reference() const;
-  // Memory for a description, which the batch copies.
-  class DescriptionBuffer {
+  // Memory for a reference, which the batch copies.
+  class ReferenceBuffer {
    public:
-    std::span<const Slice> describe(std::uint64_t key, std::span<const Slice> data);
+    std::span<const Slice> make(std::uint64_t key, std::span<const Slice> data);
 
    private:
     std::array<std::byte, wire::kReferenceSizeMax> bytes_;
@@ -214,8 +214,8 @@ struct Requester::Impl {
   struct Allowance {
     std::uint64_t packets = 0, bytes = 0;
   };
-  // Nothing is missing, nothing is being tried: packets may leave in runs.
-  [[nodiscard]] bool flows() const {
+  // Steady state: nothing is missing, no recovery in progress. Packets may leave in runs.
+  [[nodiscard]] bool in_steady_state() const {
     return id.bitmap_agreed && !paths && !rnr_recovery && !broken_wqe && sender_judge == nullptr &&
            arrived_end <= cumulative;
   }
@@ -240,12 +240,12 @@ struct Requester::Impl {
   bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   void trace_run(const SmallRun& run, Instant now) const;
   void end_run(const SmallRun& run, std::uint8_t path, Instant now);
-  void count_run(const Allowance& used, std::uint8_t path, Instant now);  // what has left for the first time
+  void count_run(const Allowance& used, std::uint8_t path, Instant now);  // first transmissions
 
   // --- transmit_single.cc ---
   [[nodiscard]] bool is_single_request() const;
   [[nodiscard]] const std::byte* piece_of(std::uint64_t number) const;
-  // `room`: for what is to lie between BXTH and what follows it; the caller writes it to where the batch says.
+  // `room`: bytes reserved behind BXTH; the caller writes them in the batch.
   bool transmit_single(TransmitBatch& batch, std::size_t room, Instant now);
   void trace_single(const Message& message, std::size_t packet_bytes, Instant now) const;
 
@@ -258,12 +258,12 @@ struct Requester::Impl {
 
   // --- pace.cc ---
   [[nodiscard]] CongestionState& signals_made();
-  [[nodiscard]] bool has_signals() const { return signals && !signals->is_idle(id.recovery->wan); }  // to be heeded
+  [[nodiscard]] bool has_signals() const { return signals && !signals->is_idle(id.recovery->wan); }  // to be honoured
   void choose_control();
   [[nodiscard]] bool wants_spreading() const;
   void choose_spreading();
   void spread_window(Instant now);
-  void on_rtt_sample(Duration round_trip, Duration base, Instant now);  // `base`: the path's own, without queues
+  void on_rtt_sample(Duration round_trip, Duration base, Instant now);  // `base`: the path's RTT without queues
   [[nodiscard]] bool has_output(Instant now);                           // whatever its rate allows
   bool poll_requests(TransmitBatch& batch, Instant now);
 
@@ -285,7 +285,7 @@ struct Requester::Impl {
   [[nodiscard]] bool segment_may_leave(const Message& message) const;
   void begin_segment(const Message& message, Sequence sequence);
   [[nodiscard]] std::uint8_t operation_of(const Message& message, Sequence sequence) const;
-  void label(wire::Bxth& bxth, const Message& message, std::uint32_t index) const;
+  void fill_operation_fields(wire::Bxth& bxth, const Message& message, std::uint32_t index) const;
   [[nodiscard]] bool names_unsent(const wire::BitmapAck& ack) const;
   [[nodiscard]] static bool is_named(const wire::BitmapAck& ack, std::uint8_t number);
   void take_operations(const wire::BitmapAck& ack, Instant now);
@@ -294,7 +294,7 @@ struct Requester::Impl {
 
   // --- build_packet.cc ---
   void build_data(wire::Packet& packet, const Message& message, Sequence sequence, bool again, Instant now) const;
-  // The request for `count` responses (or for what has one) from `sequence` on.
+  // The request for `count` responses (or of an operation with one response) from `sequence` on.
   void build_request(wire::Packet& packet, const Message& message, Sequence sequence, std::uint32_t count, bool again,
                      Instant now) const;
   // Bytes that the request carries.
@@ -308,8 +308,8 @@ struct Requester::Impl {
 
   // --- spray.cc ---
   SendPaths& all_paths();
-  // The packet is about to be added to the batch: which path it takes, and what went before it there.
-  void label(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again, Instant now);
+  // The packet is about to be added to the batch: sets its path, and the header field about earlier packets there.
+  void fill_path_fields(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again, Instant now);
   [[nodiscard]] std::optional<Sequence> copyable() const;
   bool poll_path_probe(TransmitBatch& batch, Instant now);
   Duration note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent, Duration round_trip,
@@ -324,10 +324,10 @@ struct Requester::Impl {
   [[nodiscard]] Duration round_trip_expected() const;
 
   // --- resend.cc ---
-  // Entry `sequence` is to be sent again; false where it is acknowledged or pending already.
+  // Marks entry `sequence` for retransmission; false if it is acknowledged or pending already.
   bool request_resend(Sequence sequence, const Message& message, Counter cause, Instant now);
   void left_again(Sequence sequence, std::uint8_t path, Instant now);  // pending -> retransmitted
-  // All that is not acknowledged in [from, to); how many. READ requests and atomics as a whole.
+  // All unacknowledged packets in [from, to); returns how many. READ requests and atomics as a whole.
   std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
   [[nodiscard]] bool goes_back() const { return id.recovery->mode == RecoveryMode::kGoBackN; }
   // A standard peer's window is small enough to need no other.
@@ -335,9 +335,9 @@ struct Requester::Impl {
     if (!id.bitmap_agreed && !goes_back()) return true;
     return flight.pipe == 0 || under_way() + payload <= congestion.bytes() + bridged;
   }
-  // Under the congestion window. Of what is missing before something that has arrived, little is still in the network
-  // (FACK's reckoning), though it waits as reordering to be judged; where much is lost and much tolerated, counting all
-  // of it would keep the window full of packets that are gone. An eighth may count: a verdict finds room at once then.
+  // Under the congestion window. Missing packets before a received one are mostly no longer in the network (as FACK
+  // counts), although they still wait for a verdict. With much loss and a high tolerance, counting all would keep the
+  // window full of lost packets. At most an eighth counts: a verdict finds room at once then.
   [[nodiscard]] std::uint64_t under_way() const {
     if (paths || arrived_end <= cumulative) return flight.pipe;
     const std::uint64_t behind = (next_sequence() - arrived_end + resent_under_way) * id.mtu();
@@ -349,7 +349,7 @@ struct Requester::Impl {
   }
   bool poll_resend(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool holds_back(Instant now) const;
-  [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // were `more` under way besides
+  [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // with `more` in flight besides
   bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   struct Rerequested {  // responses of one message
     Sequence first, end;
@@ -357,7 +357,7 @@ struct Requester::Impl {
   };
   [[nodiscard]] Rerequested read_rerequest(Sequence pending, const Message& message) const;
   bool resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  // The peer got something that we sent at `sent`: decides what a timeout left in doubt.
+  // The peer received a packet sent at `sent`: decides packets that a timeout left undecided.
   void note_evidence(Instant sent, Instant now);
 
   // --- handle_ack.cc ---
@@ -400,7 +400,7 @@ struct Requester::Impl {
   void sample_rtt(Duration measured, Instant now);
 
   // --- ack_fast_path.h ---
-  struct CumulativeAck {  // all before the base has arrived, nothing beyond it, and it is no NAK
+  struct CumulativeAck {  // all before the base has arrived, nothing beyond it, no NAK
     Psn base;
     std::uint32_t credit_packets = 0, credit_bytes = 0;
     std::uint64_t ts_echo = 0;
@@ -424,20 +424,20 @@ struct Requester::Impl {
   void acknowledge_all(Instant now);
   void on_cumulative_ack(const CumulativeAck& ack, Instant now);
   void on_ack_round_trip(const CumulativeAck& ack, std::uint64_t acknowledged, Instant now);
-  void work_in() {  // the round trip that was heard, if that is not done yet
+  void apply_pending() {  // the pending RTT sample, if there is one
     if (env.round_trip.requester == this) apply_pending_round_trip();
   }
   void apply_pending_round_trip();
 
   // --- handle_feedback.cc ---
   struct Feedback {
-    bool overtaken = false;          // a newer FFM came before it
-    std::optional<Instant> highest;  // when the newest packet left that its receiver had
+    bool overtaken = false;          // a newer FFM came first
+    std::optional<Instant> highest;  // send time of its receiver's newest packet
   };
   bool repair(const wire::FfmGap& gap, const Feedback& feedback, Instant now);
   [[nodiscard]] std::optional<Instant> newest_known(Psn highest, Instant now) const;
   [[nodiscard]] bool recent_drops_reported(Instant now) const;
-  // Is that packet, named by an FFM, to be sent again? Counts why not.
+  // Is that packet, named by an FFM, to be retransmitted? Counts refusals.
   [[nodiscard]] bool accepts_feedback(Sequence sequence, const Feedback& feedback, Instant now);
 
   // --- handle_edn.cc ---
@@ -491,7 +491,7 @@ struct Requester::Impl {
     return GapReceiver{
         {env, id, state.response_gaps, state.response_tolerance, response_receive_paths.get(), window.base()}};
   }
-  // As Responder::Impl::arrived_at(), for answers.
+  // As Responder::Impl::arrived_at(), for responses.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
   void note_late_response(const wire::Packet& packet, Instant now);
   Instant request_again(bitmap::GapRecord& gap, Instant now);
@@ -505,10 +505,10 @@ struct Requester::Impl {
   [[nodiscard]] Duration rerequest_interval(std::uint16_t times) const;
 
   // --- middle_response.cc ---
-  [[nodiscard]] bool is_inside(const wire::Packet& packet) const;
+  [[nodiscard]] bool is_next_middle(const wire::Packet& packet) const;
   bool take_middle_response(const wire::Packet& packet, Instant now);
 
-  // --- response_evidence.cc: where the peer answers on several paths ---
+  // --- response_evidence.cc: if the peer responds on several paths ---
   void note_response_path(const wire::Packet& packet, Instant now);
   void look_for_response_evidence(const wire::Packet& packet, Instant sent, Instant now);
   [[nodiscard]] bool rerequest_lost(const bitmap::GapRecord& gap, Instant now) const;
@@ -530,8 +530,8 @@ struct Requester::Impl {
   [[nodiscard]] std::optional<Instant> probe_deadline() const;
   [[nodiscard]] std::optional<Instant> retry_limit_at() const;
   [[nodiscard]] bool may_exceed_retry_limit() const;
-  [[nodiscard]] Duration retry_time() const;    // that one retry has
-  [[nodiscard]] Duration retries_time() const;  // all of them, and the first transmission
+  [[nodiscard]] Duration retry_time() const;    // time of one retry
+  [[nodiscard]] Duration retries_time() const;  // time of all of them, and the first transmission
   [[nodiscard]] Duration stopped_timeout() const;
   void note_own_pause(Instant now);
   [[nodiscard]] Duration attribute_timeout() const;
@@ -559,7 +559,7 @@ struct Requester::Impl {
   void complete_head(CompletionStatus status, Instant now);
   void complete_next(CompletionStatus status, Instant now);
   void make_completion(const SendWqe& wqe, CompletionStatus status, Instant now);
-  // Work request `wqe` failed at the peer: what is before it and incomplete is flushed, it completes with `status`.
+  // Work request `wqe` failed at the peer: incomplete ones before it are flushed, it completes with `status`.
   Outcome fail(std::uint64_t wqe, CompletionStatus status, Instant now);
   void break_locally(std::uint64_t wqe, CompletionStatus status);
   [[nodiscard]] bool has_outcome() const { return broken_wqe || completions_lost || wants_local; }
@@ -575,7 +575,7 @@ struct Requester::Impl {
 
 inline Requester::Impl* Requester::Parts::up_to_date() const {
   if (impl_ != nullptr) [[likely]]
-    impl_->work_in();
+    impl_->apply_pending();
   return impl_.get();
 }
 

@@ -1,15 +1,15 @@
 // A window that leaves over a round trip instead of at once. On a long path the queue before the slowest link holds a
-// small part of what is under way: a window's worth of retransmissions at once, or the first window after a silence,
-// would be dropped there. And a window that is longer than the path, sent at once, fills and empties that queue within
-// a round trip, whose shortest sample then shows no queue at all, so that it would grow.
+// small part of the data in flight. A window's worth of retransmissions at once, or the first window after a silence,
+// would be dropped there. A window longer than the path, sent at once, fills and empties that queue within a round
+// trip. The shortest RTT sample then shows no queue at all, so the window would grow.
 //
-// While the window doubles: twice what it asks for. Then a sixteenth more than what was delivered of late, so that more
-// is found where there is more: what is too much is heard of two round trips later, and by then an eighth of what the
-// path holds waits in its queue. As long as no queue is heard of, a millisecond's worth besides, up to a quarter in
-// all: so late acknowledgements end a round on a busy host, which on a path of 10 ms is measured a tenth too low then,
-// and with a sixteenth alone the rate would fall from round to round on a path that is all but empty.
+// While the window doubles, its rate is twice the window a round trip. Then it is a sixteenth more than the recent
+// delivered rate, to find free capacity. An excess shows two round trips later; by then an eighth of the path's content
+// waits in its queue. While no queue shows, a millisecond's worth is added, up to a quarter in all. Late
+// acknowledgements end a round that late on a busy host, and a path of 10 ms is then measured a tenth too low; with a
+// sixteenth alone the rate would fall from round to round on a nearly empty path.
 //
-// A timer that comes late is made up for by a sixteenth of the window: on a busy host it is late by milliseconds.
+// A burst of a sixteenth of the window compensates for a late timer: on a busy host it is late by milliseconds.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -19,12 +19,12 @@ namespace {
 
 constexpr std::uint64_t kBurstsPerWindow = 16;
 constexpr std::uint64_t kRateMin = 1'000'000, kRateMax = std::uint64_t{1} << 40;  // bit/s
-constexpr std::uint64_t kMoreMax = 4;                                             // a part of what was delivered
-// The window grows no further than what they let leave.
+constexpr std::uint64_t kMoreMax = 4;                                             // divisor of the delivered rate
+// The window grows only as far as these let it leave.
 constexpr auto kMore = static_cast<std::uint64_t>(congestion::DelayWindowConfig{}.spread_more);
 constexpr Duration kLate = congestion::DelayWindowConfig{}.spread_late;
-// From such a path on a window is spread unasked: what an application posts when a gap has closed, and all behind it
-// completed at once, would leave as one burst, which no queue in front of it holds.
+// On paths from this length on a window is always spread: data that an application posts when a gap has closed, and
+// everything behind it completed at once, would leave as one burst, which no queue in front of it holds.
 constexpr Duration kSpreadFrom = 8_ms;
 
 std::uint64_t more_than(std::uint64_t delivered, Duration trip, const congestion::DelayWindow& congestion) {
@@ -37,7 +37,7 @@ std::uint64_t more_than(std::uint64_t delivered, Duration trip, const congestion
 
 }  // namespace
 
-// Asked for, or the path is long.
+// Requested, or the path is long.
 bool Requester::Impl::wants_spreading() const {
   const RecoveryConfig& config = *id.recovery;
   if (config.congestion.control != CongestionControl::kWindow)
@@ -57,7 +57,7 @@ void Requester::Impl::choose_spreading() {
   }
   const congestion::PacerConfig pacer{.burst_bytes = config.congestion.burst_bytes,
                                       .interval = config.congestion.pace_interval};
-  // Nothing is known of the path: its first window leaves as it is.
+  // The path is not known yet: its first window leaves at once.
   signals_made().spread.emplace(pacer, Bandwidth::from_bps(kRateMax));
 }
 

@@ -1,6 +1,6 @@
-// The inside of a long WRITE or SEND: packets of a whole path MTU that are neither the first nor the last of it. What
-// is the same for all of them is looked at once. It does what transmit_new.cc would do with each, and leaves to it
-// whatever is not as usual, as transmit_small.cc does.
+// Fast path for MIDDLE packets of a long WRITE or SEND: packets of a whole path MTU, neither first nor last. Common
+// fields are computed once. It does the same as transmit_new.cc for each packet; that takes everything else, as for
+// transmit_small.cc.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -8,10 +8,10 @@
 namespace brdma::qp {
 
 bool Requester::Impl::may_send_middle(const Message& message) const {
-  return flows() && !message.answered() && message.by_reference == 0 && message.segment_packets == 0;
+  return in_steady_state() && !message.answered() && message.by_reference == 0 && message.segment_packets == 0;
 }
 
-// How many packets of the message's inside may leave before anything has to be asked again.
+// MIDDLE packets of the message that may leave before the next check.
 std::uint64_t Requester::Impl::middle_allowed(const Message& message) const {
   const Sequence next = next_sequence();
   if (next == message.first || next + 1 >= message.end() || !may_send_middle(message)) return 0;
@@ -19,7 +19,7 @@ std::uint64_t Requester::Impl::middle_allowed(const Message& message) const {
   return std::min({std::uint64_t{message.end() - 1 - next}, allowed.packets, allowed.bytes / id.mtu()});
 }
 
-// The next that asks for an acknowledgement is how many packets away, after `used` that have been added? 1: the next.
+// Packets until the next that requests an acknowledgement, after `used` added ones. 1: the next.
 std::uint32_t Requester::Impl::packets_until_request(std::uint32_t ack_interval, std::uint64_t used) const {
   const std::uint64_t under_way = flight.packets + used;
   const std::uint64_t interval = ack_interval - std::min(ack_interval, packets_since_ack_request);
@@ -65,7 +65,7 @@ bool Requester::Impl::transmit_middle(const Message& message, PayloadCursor& cur
     if (batch.takes_middle(mtu, added) && (added = cursor.take_run(mtu, added, at)) > 0) [[likely]] {
       batch.add_middle(inside, own, at, mtu, added, added == asked);
     } else {
-      // Memory that is not ours to read is found again, and told of, by who sends this packet alone.
+      // Unreadable memory is found again, and reported, when this packet is sent alone.
       if (!cursor.take(mtu) || !batch.takes_slices(cursor.slices().size())) break;
       added = 1;
       own.ack_request = added == asked;

@@ -1,5 +1,5 @@
-// New packets: a message begins when fence, READ limits, window and credit allow its first packet, then goes on packet
-// by packet. The order of work requests is the order on the wire.
+// New packets: a message begins when fence, READ limits, window and credit allow its first packet, then continues
+// packet by packet. The order of work requests is the order on the wire.
 #include <algorithm>
 #include <utility>
 
@@ -8,11 +8,11 @@
 namespace brdma::qp {
 namespace {
 
-// Inside long messages an acknowledgement is asked for so often: a standard peer gives none unasked, and an answer a
-// batch costs a receiver a third of its time.
+// How often an acknowledgement is requested within long messages: a standard peer sends none unasked, and one a batch
+// costs a receiver a third of its time.
 constexpr std::uint32_t kPacketsPerAckRequest = 16, kPacketsPerAckRequestBitmap = 64;
 constexpr std::uint32_t kAckRequestsPerWindow = 4;  // at least: a small window must not wait for its acknowledgement
-// Each request is one more packet whose loss stops all that are behind it, for a responder answers in order.
+// Each request is one more packet whose loss stops all later ones, for a responder answers in order.
 constexpr std::uint32_t kReadsInParallel = 3;
 
 MessageKind kind_of(WorkOpcode opcode) {
@@ -37,8 +37,8 @@ std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) { return bytes 
 
 }  // namespace
 
-// May `psns` more PSNs leave, `payload` bytes with the first packet? The peer's window and credit, and the congestion
-// window; a standard peer states none of them.
+// May `psns` more PSNs leave, `payload` bytes with the first packet? Limits: the peer's window and credit, and the
+// congestion window; a standard peer states neither window nor credit.
 bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool answered) {
   if (window.room() < psns) return false;
   if (!id.bitmap_agreed) {
@@ -62,9 +62,9 @@ bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool ans
   return true;
 }
 
-// Packets in flight towards a peer that states no credit. Going back N we are the yardstick of plain RoCE, between two
-// of ours: as many bytes at every path MTU as of the largest packets, which fills the path as a NIC would (the
-// congestion window keeps it off the queue).
+// Packets in flight towards a peer that states no credit. Go-back-N between two peers of ours is the baseline of plain
+// RoCE: as many bytes at every path MTU as with the largest packets, which fills the path as a NIC would (the
+// congestion window prevents a queue).
 std::uint32_t Requester::Impl::unstated_window() const {
   const std::uint32_t packets = id.recovery->standard_window_packets;
   if (!goes_back()) return packets;
@@ -82,7 +82,7 @@ bool Requester::Impl::ready_to_send_new(Instant now) {
     return admits(1, message.payload_at(next_sequence(), mtu), false);
   }
   if (queue.next() == queue.tail() || broken_wqe) return false;
-  if (id.state != QpState::kRts && read_cut == 0) return false;  // SQD: only what has begun
+  if (id.state != QpState::kRts && read_cut == 0) return false;  // SQD: only messages in progress
   const SendWqe& wqe = queue[queue.next()];
   if (!may_begin(wqe, now)) return false;
   if (is_local(wqe.opcode)) [[unlikely]]
@@ -101,15 +101,15 @@ bool Requester::Impl::ready_to_send_new(Instant now) {
   }
 }
 
-// Is what would leave next a request for answers?
+// Is the next packet a READ request or another answered one?
 bool Requester::Impl::next_is_answered() {
   if (!all_begun_is_sent()) return messages.back().answered();
   if (queue.next() == queue.tail()) return false;
   return is_answered(kind_of(queue[queue.next()].opcode));
 }
 
-// What READs may have on its way to us: the socket's share, and what the path carries. Plain RoCE knows neither, but
-// the first keeps the socket from being drowned.
+// Limit of READ responses in flight to us: the socket's share, and the path's capacity. Plain RoCE knows neither, but
+// the first prevents an overflow of the socket.
 PeerCredit Requester::Impl::response_limit() const {
   PeerCredit limit = env.credit_share();
   if (goes_back()) return limit;
@@ -134,8 +134,8 @@ bool Requester::Impl::may_begin(const SendWqe& wqe, Instant now) {
   return responses.bytes + chunk <= limit.bytes && responses.packets + packets_of(chunk, id.mtu()) <= limit.packets;
 }
 
-// How much of the READ at queue.next() the next READ request asks for: several of them fill the limit, and none
-// is larger than a part of the window.
+// Bytes of the READ at queue.next() for the next READ request: several requests fill the limit, and none is larger than
+// a part of the window.
 std::uint32_t Requester::Impl::next_chunk_bytes() const {
   const std::uint32_t mtu = id.mtu();
   const std::uint32_t left = queue[queue.next()].length - read_cut;
@@ -175,7 +175,7 @@ void Requester::Impl::begin_message() {
     if (message.last_of_wqe) read_cut = 0;
     if (!writable(env.memory, id.pd, queue, number)) break_locally(number, CompletionStatus::kLocalProtectionError);
   }
-  if (message.kind == MessageKind::kConfirmed) message.length = 0;  // of its answer
+  if (message.kind == MessageKind::kConfirmed) message.length = 0;  // of its response
   if (!message.answered()) {
     if (const std::uint32_t bytes = next_referenced(); bytes != 0) [[unlikely]]
       begin_by_reference(message, wqe, bytes);
@@ -238,10 +238,10 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
     break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
-  DescriptionBuffer description;
+  ReferenceBuffer reference;
   std::span<const Slice> slices = cursor.slices();
   if (message.by_reference != 0) [[unlikely]]
-    slices = description.describe(id.local->own_key(), slices);
+    slices = reference.make(id.local->own_key(), slices);
   wire::Packet packet;
   build_data(packet, message, sequence, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
@@ -249,7 +249,7 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
   if (window.in_window() == 0) left(now);
   if (paths) [[unlikely]]
-    label(packet, batch, 1, false, now);
+    fill_path_fields(packet, batch, 1, false, now);
   batch.add(packet, slices, payload);
   if (message.by_reference != 0) [[unlikely]]
     env.count(Counter::kByReference);
@@ -282,7 +282,7 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
     return false;
   if (window.in_window() == 0) left(now);
   if (paths) [[unlikely]]
-    label(packet, batch, message.packets, false, now);
+    fill_path_fields(packet, batch, message.packets, false, now);
   batch.add(packet, cursor.slices(), payload);
   window.sent_run(message.packets, batch.path(), now);
   log_sent(message.first, now);
@@ -298,9 +298,9 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   return true;
 }
 
-// Asked for at the end of all that was posted, and now and then before: what has something behind it is acknowledged
-// with that. A standard peer, who may take long to see what is behind, is asked at each end that the application waits
-// for.
+// An acknowledgement is requested at the end of all posted requests, and periodically before: earlier packets are
+// acknowledged with later ones. A standard peer, which may take long to see the later ones, is asked at each end that
+// the application waits for.
 bool Requester::Impl::wants_ack(const Message& message, bool last) {
   const bool waited_for = id.signal_all || (queue[message.wqe].flags & kSendSignaled) != 0;
   ++packets_since_ack_request;

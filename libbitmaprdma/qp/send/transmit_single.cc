@@ -1,21 +1,21 @@
-// One small request, posted to a queue pair that has nothing else under way: what most turns are where many queue pairs
-// are used in turn, and where programs answer each other. It does what a run (transmit_small.cc) of one packet would
-// do, and leaves to that whatever is not as usual.
+// Fast path: a single small request on a queue pair with nothing else in flight. Most turns are of this kind with many
+// queue pairs used in turn, and in ping-pong programs. It does the same as a run (transmit_small.cc) of one packet,
+// which takes everything else.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {
 
-// Nothing is under way, kept, tried or paced, and one request waits.
+// Nothing is in flight, missing, in recovery or paced, and one request waits.
 inline bool Requester::Impl::is_single_request() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
   return messages.empty() && window.in_window() == 0 && queue.next() + 1 == queue.tail() && id.state == QpState::kRts &&
-         loss_recovery == nullptr && !has_signals() && !rnr_until && read_cut == 0 && flows() &&
+         loss_recovery == nullptr && !has_signals() && !rnr_until && read_cut == 0 && in_steady_state() &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 
-// Its memory, where it is in one piece; null: the long way says what is wrong, or takes it together.
+// Its memory, if contiguous; null: the general path finds the error, or gathers it.
 inline const std::byte* Requester::Impl::piece_of(std::uint64_t number) const {
   const SendWqe& wqe = queue[number];
   if (wqe.inlined) return queue.inline_bytes(number);
@@ -53,7 +53,7 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   message.msn = next_msn;
   message.rsn = next_rsn;
   message.first_operation = operations->next_number();
-  // As build_data() gives them; nothing is behind it, so its acknowledgement is asked for.
+  // As from build_data(); nothing is behind it, so its acknowledgement is requested.
   wire::Bth bth;
   bth.opcode = wire::opcode_of(writes ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);
   bth.dest_qpn = id.attributes.destination_qpn;

@@ -1,6 +1,6 @@
-// Small requests, a packet each, one after the other: what is the same for all of them is looked at once. It does what
-// transmit_new.cc would do with each, and leaves to it whatever is not as usual: losses, several paths, the last of the
-// credit, and what may leave without any because nothing else is on its way.
+// Fast path for small requests in a row, a packet each. Common fields are computed once. It does the same as
+// transmit_new.cc for each packet; that takes everything else: losses, several paths, the end of the credit, and
+// packets that may leave without any because nothing else is in flight.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -14,11 +14,11 @@ std::uint64_t above(std::uint64_t limit, std::uint64_t used) { return limit > us
 
 bool Requester::Impl::may_run() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
-  return flows() && id.state == QpState::kRts && all_begun_is_sent() && read_cut == 0 &&
+  return in_steady_state() && id.state == QpState::kRts && all_begun_is_sent() && read_cut == 0 &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 
-// What may leave before anything has to be asked again.
+// Packets and bytes that may leave before the next check.
 Requester::Impl::Allowance Requester::Impl::allowance() const {
   const std::uint64_t window_bytes = congestion.bytes() + bridged;
   return {std::min({std::uint64_t{window.room()}, above(id.peer_credit.packets, flight.packets),
@@ -49,9 +49,9 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   run.message.msn = next_msn;
   run.message.rsn = next_rsn;
   run.message.first_operation = operations->next_number();
-  // One that is alone asks for its acknowledgement anyway (nothing_behind).
+  // A single one requests its acknowledgement anyway (nothing_behind).
   run.ack_interval = is_last_posted(run.message) ? 1 : ack_request_interval();
-  // As build_data() gives them for each; over many queue pairs a run is one packet most often.
+  // As from build_data() for each; over many queue pairs a run is mostly one packet.
   wire::Bth bth;
   bth.opcode = wire::opcode_of(run.writes() ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);
   bth.dest_qpn = id.attributes.destination_qpn;
@@ -69,7 +69,7 @@ void Requester::Impl::trace_run(const SmallRun& run, Instant now) const {
   trace_sent(packet, run.packet_bytes, false, now);
 }
 
-// False: the next one is of another kind, or finds no room, or its memory is not ours to read.
+// False: the next one is of another kind, or finds no room, or its memory is not readable.
 bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
   Message& message = run.message;
   const SendWqe& wqe = queue[message.wqe];

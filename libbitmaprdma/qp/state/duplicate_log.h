@@ -1,6 +1,6 @@
-// qp/state/duplicate_log.h - the last packets, requests and READ responses, that an engine received twice (spec 1:
-// duplicate statistics): which, when, of which queue pair, on which path. A fixed number of records, the oldest
-// overwritten; counts are elsewhere (duplicate_request, per queue pair too).
+// qp/state/duplicate_log.h - the last duplicates received by an engine, requests and READ responses (spec 1: duplicate
+// statistics): PSN, time, queue pair, path. A fixed number of records, the oldest overwritten; counts are elsewhere
+// (duplicate_request, per queue pair too).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Duplicate {
   std::uint32_t qpn = 0;
   Psn psn;
   std::uint8_t path = 0;
-  bool before_base = false;  // of a packet that was executed; else of one that waits for its turn
+  bool before_base = false;  // of an executed packet; else of one held for in-order execution
   bool response = false;     // to a READ or atomic of ours; else a request of the peer
 };
 

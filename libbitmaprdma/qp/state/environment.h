@@ -1,4 +1,4 @@
-// qp/state/environment.h - what every queue pair of an engine shares. Plain references; lives as long as the engine.
+// qp/state/environment.h - state shared by all queue pairs of an engine. Plain references; lives as long as the engine.
 #pragma once
 
 #include <algorithm>
@@ -25,13 +25,13 @@
 
 namespace brdma::qp {
 
-// Completion queues that have something to tell their user; the engine makes notifications of them.
+// Completion queues with a notification for their user; the engine makes notifications of them.
 struct CompletionNotice {
   CompletionQueue* cq = nullptr;
   bool overrun = false;
 };
 
-inline constexpr std::size_t kWriteArrivalsMax = 4096;  // that nobody has asked for yet
+inline constexpr std::size_t kWriteArrivalsMax = 4096;  // unread ones
 
 [[nodiscard]] inline bitmap::WindowShape window_shape(const RecoveryConfig& recovery) {
   return {.window = recovery.window_packets,
@@ -42,23 +42,23 @@ inline constexpr std::size_t kWriteArrivalsMax = 4096;  // that nobody has asked
           .slide_step = std::min(recovery.slide_step, recovery.window_packets / 2)};
 }
 
-// What may be in flight towards us: the window, less what its edge may lag behind.
+// Packets that may be in flight towards us: the window, less the lag of its edge.
 [[nodiscard]] inline std::uint32_t stated_window(const RecoveryConfig& recovery) {
   const bitmap::WindowShape shape = window_shape(recovery);
   return shape.window - (shape.slide_step - 1);
 }
 
-// What an acknowledgement told of the path, and is not worked in yet: a reply that follows leaves first. At most one of
-// an engine, the newest; `requester` finds it before anything is asked of it (Requester::Parts). Null: none.
+// An acknowledgement's RTT sample that is not applied yet: a reply that follows leaves first. At most one of an engine,
+// the latest; `requester` applies it before any other access (Requester::Parts). Null: none.
 struct PendingRoundTrip {
   void* requester = nullptr;  // a Requester::Impl
   Duration measured, waited;
   std::uint64_t acknowledged = 0;  // bytes
-  Instant sent, heard;
+  Instant sent, acked_at;
 };
 
 struct Environment {
-  // Of the socket that a packet to this queue pair reaches. `own`: at this engine's address, which may have many slots.
+  // The socket that receives packets to this queue pair. `own`: at this engine's address, which may have many slots.
   [[nodiscard]] std::uint32_t steered_to(std::uint32_t qpn, bool own) const {
     const std::uint32_t slot = qpn & ((1u << config.slot_bits) - 1);
     if (slots == nullptr || !own) [[likely]]
@@ -70,33 +70,33 @@ struct Environment {
   memory::MemoryTable& memory;
   Statistics& statistics;
   trace::Sink* sink = nullptr;
-  const std::vector<std::uint32_t>* slots = nullptr;  // all of this engine, where it has several
+  const std::vector<std::uint32_t>* slots = nullptr;  // all of this engine, if it has several
   mutable std::uint32_t active_qps = 0;  // queue pairs that receive: the socket's credit is shared among them
   mutable Ring<CompletionNotice> notices{};
   mutable Ring<SharedReceiveQueue*> low_queues{};           // that have reached their limit
-  mutable Ring<WriteArrival> arrivals{};                    // of regions that are watched
+  mutable Ring<WriteArrival> arrivals{};                    // of watched regions
   mutable bitmap::SegmentPool segments{};                   // of all windows
-  mutable WarmPool<OutOfOrderState> out_of_order_states{};  // of queue pairs that miss packets
+  mutable WarmPool<OutOfOrderState> out_of_order_states{};  // of queue pairs with missing packets
   mutable WarmPool<LossRecovery> loss_recovery{};
-  mutable DuplicateLog duplicates{};  // received of late
-  // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
+  mutable DuplicateLog duplicates{};  // recently received
+  // Packets dropped so far. The queue pair compares it before and after a packet: a packet that was not dropped was
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;
   mutable PendingRoundTrip round_trip{};
-  Duration waited{};  // how long the packet at hand lay in this host before the engine saw it; 0: not known
+  Duration waited{};  // time of the current packet in this host before the engine saw it; 0: not known
 
   mutable BeaconPool beacons{};  // of queue pairs with peers on the same host
   mutable SecretRandom beacon_nonces{config.own_seed(), "beacons"};
   mutable SecretRandom query_nonces{config.own_seed(), "stopped-peer nonces"};
   mutable SecretRandom tokens{config.own_seed(), "tokens"};
 
-  // Of links (qp/loss/link_state.cc): peers with too many congested ones before them, what the controller should know.
+  // For links (qp/loss/link_state.cc): peers behind too many congested ones, reports for the controller.
   mutable SecretRandom nonces{config.own_seed(), "link-state nonces"};
   mutable Ring<IpAddress> congested_peers{};
   mutable Ring<recovery::LinkReport> link_reports{};
 
   trace::Journal* journal = nullptr;  // null: off
-  // The counts of the queue pair that was entered last, which counts beside the context; null: none.
+  // Counters of the current queue pair, beside the context's; null: none.
   mutable QpStatistics* counting = nullptr;
 
   void count(Counter counter, std::uint64_t n = 1) const {
@@ -108,12 +108,12 @@ struct Environment {
     statistics.add(reason);
     ++dropped;
   }
-  // For what is rare: brdma event shows it.
+  // For rare events: brdma event shows them.
   void note(Instant now, std::uint32_t qpn, trace::EventType type, std::uint64_t a = 0, std::uint64_t b = 0,
             std::uint64_t c = 0) const {
     if (journal != nullptr) journal->record(now, qpn, type, {a, b, c});
   }
-  // Of a window, after anything that may have made its bitmaps longer or shorter.
+  // Call after any change of a window that may have made its bitmaps longer or shorter.
   template <class Window>
   void note_length(Instant now, std::uint32_t qpn, trace::WindowSide side, Window& window) const {
     const bitmap::LengthChange change = window.take_length_change();
@@ -128,11 +128,11 @@ struct Environment {
       sink->record(now, qpn, event);
   }
 
-  // Something that the engine is to tell its user.
+  // The engine has notifications to make.
   [[nodiscard]] bool has_notices() const { return !notices.empty() || !low_queues.empty(); }
 
-  // Every completion goes through here: into its queue, to the trace, to the notices where the queue is armed.
-  // False: the queue is overrun and the completion lost; the queue pair goes to error.
+  // Every completion goes through here: into its queue, to the trace, to the notices if the queue is armed. False: the
+  // queue is overrun and the completion lost; the queue pair goes to error.
   bool complete(CompletionQueue& cq, const Completion& completion, bool solicited, Instant now) const {
     trace(now, completion.qp_num,
           trace::CompletionMade{completion.wr_id, static_cast<std::uint32_t>(completion.status),
@@ -153,7 +153,8 @@ struct Environment {
     return true;
   }
 
-  // What one queue pair may have on its way here: its share of the socket's buffer, never so little that it stalls.
+  // Credit of one queue pair for data in flight to this host: its share of the socket's buffer, never so little that it
+  // stalls.
   [[nodiscard]] PeerCredit credit_share() const {
     std::uint32_t packets = config.receive_packets, bytes = config.receive_bytes;
     if (const std::uint32_t sharers = active_qps; sharers > 1) {

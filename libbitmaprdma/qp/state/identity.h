@@ -1,5 +1,4 @@
-// qp/state/identity.h - what requester and responder of one queue pair both read: who it is, whom it talks to, in which
-// mode.
+// qp/state/identity.h - state read by requester and responder of one queue pair: its identity, its peer, its mode.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +18,20 @@ namespace brdma::qp {
 
 class LocalPath;  // qp/state/local_path.h
 
-// enum ibv_event_type, as far as queue pairs raise them.
+// enum ibv_event_type, those that queue pairs raise.
 inline constexpr int kEventQpFatal = 1, kEventQpRequestError = 2, kEventQpAccessError = 3, kEventCommEstablished = 4,
                      kEventSqDrained = 5, kEventLastWqeReached = 16;
 
-// What a part asks its queue pair to do; parts never change the state themselves.
+// A part's request to its queue pair; parts never change the state themselves.
 struct Outcome {
   bool to_error = false;     // move to kErr and flush both queues
   int async_event = -1;      // enum ibv_event_type to raise, -1 = none
   bool sends_fail = false;   // UC, UD: move to kSqe and flush the send queue
-  bool wants_local = false;  // a message of the size that is fetched between processes of one host
+  bool wants_local = false;  // a message has the size for local transfer by reference
   [[nodiscard]] bool asks_something() const { return to_error || sends_fail || wants_local || async_event >= 0; }
 };
 
-// Credit stated by the peer: what may be in flight towards it.
+// Credit stated by the peer: limit of data in flight towards it.
 struct PeerCredit {
   std::uint32_t packets = 0;
   std::uint32_t bytes = 0;
@@ -59,20 +58,20 @@ struct Identity {
   // sent before it knew are accepted for a while, then refused.
   Instant standard_until;
   bool bitmap_agreed = false;
-  bool peer_reads_piggybacks = false;  // acknowledgements may travel inside data packets: both sides' CAPS say so
-  bool peer_reads_operations = false;  // large transfers may travel as operations: the peer's CAPS say so
-  bool peer_reads_ranges = false;      // likewise: ranges behind the bits of an acknowledgement
-  bool peer_reads_waited = false;      // likewise: how long what it acknowledges has waited
-  bool peer_knows_copies = false;      // likewise: copies of READ requests
-  bool peer_knows_link_state = false;  // likewise: link-state inquiries
+  bool peer_reads_piggybacks = false;         // piggybacked ACKs allowed: both sides' CAPS state it
+  bool peer_reads_operations = false;         // large transfers may leave as operations: the peer's CAPS state it
+  bool peer_reads_ranges = false;             // likewise: SACK ranges behind the bits of an acknowledgement
+  bool peer_reads_waited = false;             // likewise: the waiting time of acknowledged packets
+  bool peer_knows_copies = false;             // likewise: copies of READ requests
+  bool peer_knows_link_state = false;         // likewise: link-state inquiries
   LocalState local_state = LocalState::kOff;  // is its data fetched from its memory, or why not
   std::uint32_t peer_window = 0;
-  std::uint32_t sending_paths = 1;    // that we may spray over: our source ports, as many as the peer tells apart
-  std::uint32_t receiving_paths = 1;  // that the peer sends on and we tell apart; 1: its path ids say nothing
+  std::uint32_t sending_paths = 1;    // for spraying: our source ports, at most as many as the peer distinguishes
+  std::uint32_t receiving_paths = 1;  // the peer's, as far as distinguished here; 1: its path ids have no meaning
   PeerCredit peer_credit;             // from the last CAPS or BitmapAck
-  LocalPath* local = nullptr;         // the peer has an address of this host; owned by the queue pair
+  LocalPath* local = nullptr;         // if the peer has an address of this host; owned by the queue pair
 
-  // Of memory, on behalf of the peer.
+  // For memory access on behalf of the peer.
   [[nodiscard]] memory::Accessor accessor() const { return memory::Accessor{pd, qpn}; }
   [[nodiscard]] std::uint32_t mtu() const { return mtu_bytes(attributes.path_mtu); }
   [[nodiscard]] bool can_receive() const {

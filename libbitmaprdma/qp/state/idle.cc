@@ -1,6 +1,6 @@
-// Seen at a glance, in the state of both halves: does a queue pair rest, and which half has something to say? Of many
-// queue pairs used in turn each sends a packet and rests as soon as that is acknowledged: it then needs no turn and no
-// timer, and in the turns that it has only one half is asked.
+// Cheap tests on the state of both halves: is a queue pair idle, and which half has output? With many queue pairs used
+// in turn each sends a packet and is idle as soon as that is acknowledged: it then needs no turn and no timer. In its
+// turns only one half is asked.
 #include "base/check.h"
 #include "base/fetch_ahead.h"
 #include "qp/state/pending.h"
@@ -11,7 +11,7 @@ namespace qp {
 
 bool Requester::is_idle() const { return impl().is_idle(); }
 
-// Of UC and UD there is nothing.
+// No effect for UC and UD.
 void Requester::fetch_ahead() const {
   if (impl_ != nullptr) brdma::fetch_ahead<sizeof(Impl)>(&impl());
 }
@@ -20,7 +20,7 @@ void Requester::fetch_slots() const {
   impl().queue.fetch_slot();
   impl().messages.fetch_slot();
 }
-// Of who only sends: what is_idle() looks at.
+// For a responder that receives nothing: the fields read by is_idle().
 void Responder::fetch_ahead() const {
   if (impl_ == nullptr) return;
   brdma::fetch_ahead<sizeof impl_->escape>(&impl_->escape);
@@ -53,7 +53,7 @@ bool QueuePair::has_said_all() const {
          requester_.impl().all_has_left();
 }
 
-// Where nothing is left to be said but an acknowledgement at most.
+// If at most an acknowledgement is left to send.
 QueuePair::Output QueuePair::output(Instant now) const {
   const bool acknowledges = !unreliable_ && identity_.can_receive() && !negotiation_.ask_due &&
                             !negotiation_.response_due && responder_.impl().only_acknowledges() &&
@@ -70,7 +70,7 @@ std::optional<Instant> QueuePair::next_timeout() const {
   if (!identity_.can_receive() || unreliable_ || looks_idle()) return std::nullopt;
   qp::Requester::Impl& requester = requester_.impl();
   const qp::Responder::Impl& responder = responder_.impl();
-  requester.work_in();
+  requester.apply_pending();
   const bool plain = requester.waits_plainly() && responder.out_of_order == nullptr && !responder.owed &&
                      !responder.retry_blocked && responder.escape->empty() && !negotiation_.ask_again;
   if (!plain) return first_timeout();

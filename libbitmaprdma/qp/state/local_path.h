@@ -1,5 +1,5 @@
-// qp/state/local_path.h - what a queue pair and its peer on the same host have agreed on: that each fetches from the
-// other's memory what else would be sent (docs/local.md). There is one only where the peer's address is the host's own.
+// qp/state/local_path.h - agreement of a queue pair and its peer on the same host on local transfer by reference: each
+// fetches data from the other's memory (docs/local.md). Exists only if the peer's address is the host's own.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 
 namespace brdma::qp {
 
-// Beacons stay where they are as long as the engine does: others may look at one whose queue pair is gone.
+// Beacons stay in place as long as the engine lives: others may read one whose queue pair is destroyed.
 class BeaconPool {
  public:
   [[nodiscard]] LocalBeacon* take() {
@@ -41,23 +41,23 @@ class LocalPath {
   LocalPath(const LocalPath&) = delete;
   LocalPath& operator=(const LocalPath&) = delete;
 
-  // Before the program hears that its memory is its own again: what was described and not fetched is void.
+  // Before the program gets its memory back: references not fetched yet become void.
   void darken() {
     __atomic_store_n(&beacon_->magic, 0, __ATOMIC_SEQ_CST);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
   }
-  // Both fetch, and both know it: data may be described.
+  // Both fetch, and both know it: references may be used.
   [[nodiscard]] bool agreed() const { return steps() == 3; }
   [[nodiscard]] unsigned steps() const { return unsigned{fetches} + unsigned{peer_fetches} + unsigned{peer_knows}; }
-  // What the key of descriptions is: theirs, and ours.
+  // The keys of references: theirs, and ours.
   [[nodiscard]] std::uint64_t peer_key() const { return peer.nonce[0]; }
   [[nodiscard]] std::uint64_t own_key() const { return own.nonce[0]; }
 
   LocalClaim own, peer;
   bool fetches = false;       // `peer` was examined: its memory can be read
-  bool peer_fetches = false;  // so it says of ours
-  bool peer_knows = false;    // that we fetch: so it says
-  unsigned examined = 0;      // claims, so far
+  bool peer_fetches = false;  // as the peer reports of ours
+  bool peer_knows = false;    // that we fetch, as the peer reports
+  unsigned examined = 0;      // claims so far
 
  private:
   BeaconPool& pool_;

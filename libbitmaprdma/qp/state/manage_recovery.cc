@@ -1,5 +1,5 @@
-// What an operator sees of gaps and of the limits in force, and has sent again by hand (spec 1: management): both
-// receivers of a queue pair, of requests and of READ responses, and the sender.
+// An operator's view of gaps and limits, and manual retransmissions (spec 1: management): for both receivers of a queue
+// pair, of requests and of READ responses, and the sender.
 #include <algorithm>
 
 #include "qp/receive/responder_impl.h"
@@ -18,7 +18,7 @@ bool is_missing_in(const GapRecord& gap, Psn psn) {
   return offset >= 0 && offset < static_cast<std::int32_t>(gap.length);
 }
 
-// `stalls_since`: where the base stands because of it.
+// `stalls_since`: if the base stands because of it.
 OpenGap open_gap(const GapRecord& gap, Psn highest, const std::optional<Instant>& stalls_since, Instant now) {
   return {.start = gap.start,
           .length = gap.length,
@@ -112,7 +112,7 @@ RetransmitRequested Requester::retransmit(std::optional<Psn> first, std::uint32_
     const auto named = me.sequence_of(*first);
     if (!named || *named >= to) return {};
     from = *named;
-    // A standard peer takes packets in order: what is behind one that it misses comes again as well.
+    // A standard peer takes packets in order: those behind a missing one are retransmitted as well.
     if (me.id.bitmap_agreed) to = std::min<Sequence>(to, from + count);
   }
   const std::uint32_t packets = me.request_resend_range(from, to, Counter::kRetransmittedRequest, now);

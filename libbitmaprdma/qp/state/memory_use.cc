@@ -1,4 +1,4 @@
-// What a queue pair takes, part by part (qp/state/memory_use.h). A test holds the sums against the allocator.
+// Memory of a queue pair, part by part (qp/state/memory_use.h). A test holds the sums against the allocator.
 #include "qp/state/memory_use.h"
 
 #include "qp/receive/responder_impl.h"
@@ -9,7 +9,7 @@ namespace brdma {
 namespace qp {
 namespace {
 
-// All of a half counts as transport; what is something else is taken out of that.
+// All of a half counts as transport; other parts are subtracted.
 class Tally {
  public:
   explicit Tally(std::size_t whole) { use_.transport = whole; }

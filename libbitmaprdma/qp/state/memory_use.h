@@ -1,6 +1,5 @@
-// qp/state/memory_use.h - what one queue pair costs, in bytes, by what they are for. Heads and what they have
-// allocated; blocks of the engine's pools count where they are in use. Regions, completion queues and the application's
-// memory are not in here.
+// qp/state/memory_use.h - memory of one queue pair, in bytes, by purpose. Objects and their allocations; blocks of the
+// engine's pools count while in use. Regions, completion queues and the application's memory are not included.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +8,9 @@ namespace brdma::qp {
 
 struct MemoryUse {
   std::size_t windows = 0;    // bitmaps and entries of both directions, of all paths; early packets with their payload
-  std::size_t recovery = 0;   // what bitmap recovery keeps besides: gap records, tolerance, order of feedback, repairs
-  std::size_t transport = 0;  // what any RC queue pair has: identity, sequence numbers, timers, congestion, counts
-  std::size_t queues = 0;     // work requests, the messages made of them, answers that wait
+  std::size_t recovery = 0;   // further bitmap recovery state: gap records, tolerance, feedback order, loss recovery
+  std::size_t transport = 0;  // state of any RC queue pair: identity, sequence numbers, timers, congestion, counts
+  std::size_t queues = 0;     // work requests, their messages, waiting responses
 
   [[nodiscard]] std::size_t total() const { return windows + recovery + transport + queues; }
   MemoryUse& operator+=(const MemoryUse& other) {

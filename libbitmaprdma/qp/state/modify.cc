@@ -1,5 +1,5 @@
-// The queue pair's state machine (IBTA 10.3.1) and what each move takes (table 92 of the verbs chapter): attributes
-// that must come with it and those that may. Anything else is the caller's mistake: EINVAL, and nothing has changed.
+// The queue pair's state machine (IBTA 10.3.1) and the attributes of each move (table 92 of the verbs chapter):
+// required ones and optional ones. Anything else is the caller's mistake: EINVAL, and nothing has changed.
 #include <cerrno>
 #include <span>
 
@@ -19,8 +19,8 @@ struct Move {
 
 constexpr std::uint32_t kWhileSending = kQpAttrCurrentState | kQpAttrAccess | kQpAttrMinRnrTimer | kQpAttrPathMigState;
 
-// Every move but those to RESET and ERR, which are always allowed and take nothing; those to SQE are the queue pair's
-// own.
+// Every move except those to RESET and ERR, which are always allowed and take nothing; the queue pair itself moves to
+// SQE.
 constexpr Move kRcMoves[] = {
     {QpState::kReset, QpState::kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess, 0},
     {QpState::kInit, QpState::kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess},
@@ -79,9 +79,9 @@ bool move_allowed(QpType type, QpState from, QpState to, std::uint32_t given) {
   return false;
 }
 
-// Are the values of the attributes named in `mask` possible?
+// Are the values of the attributes in `mask` possible?
 bool values_valid(const QpAttributes& a, std::uint32_t mask) {
-  // Of persistent memory too, though no region has that right: programs (rdma-core's tests) set it on any device.
+  // Including persistent memory, though no region has that right: programs (rdma-core's tests) set it on any device.
   constexpr std::uint32_t kAccessKnown = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
                                          kAccessRemoteAtomic | kAccessMwBind | kAccessFlushGlobal |
                                          kAccessFlushPersistent;
@@ -129,7 +129,7 @@ void QueuePair::apply(const QpAttributes& from, std::uint32_t mask) {
     to.traffic_class = from.traffic_class;
     to.hop_limit = from.hop_limit;
     to.flow_label = from.flow_label;
-    received_flow = sent_flow_ = wire::IcrcFlow{};  // they were of the addresses before
+    received_flow = sent_flow_ = wire::IcrcFlow{};  // they belong to the old addresses
   }
   if (given(kQpAttrQkey)) to.qkey = from.qkey;
   if (given(kQpAttrPathMtu)) to.path_mtu = from.path_mtu;
@@ -207,7 +207,7 @@ void QueuePair::enter_error(Instant now) {
   if (identity_.srq != nullptr) raise(qp::kEventLastWqeReached);
 }
 
-// UC and UD: a work request failed here. What is received is not concerned.
+// UC and UD: a work request failed here. The receiving half is not affected.
 void QueuePair::enter_send_error(Instant now) {
   set_state(QpState::kSqe, now);
   fail_sends(now);

@@ -16,9 +16,9 @@ constexpr unsigned kAskMax = 8;            // the last at 64 ms: later the peer 
 constexpr unsigned kAskMore = 4;           // when it does: within 56 ms
 constexpr std::uint8_t kVersion = wire::kBitmapVersion;
 constexpr Duration kChallengeInterval = 1_ms;
-// How long standard packets are taken once bitmap mode is agreed: what the peer sent before it knew arrives within a
-// round trip. That is at most twice as long as the agreement took, and a while in which its host may have had no core:
-// what comes later is refused, and the NAK that ends a queue pair is sent but once.
+// How long standard packets are accepted once bitmap mode is agreed: those sent before the peer knew arrive within a
+// round trip. The time is at most twice the agreement's, plus a time in which its host may have had no core. Later ones
+// are refused, and the NAK that ends a queue pair is sent only once.
 constexpr Duration kHostAbsent = 100_ms;
 constexpr Duration kStandardGraceMax = 1_s;
 constexpr std::uint32_t kPeerWindowMax = 1u << 20;
@@ -36,10 +36,10 @@ void QueuePair::begin_negotiation() {
   if (negotiation_.ask_due) begin_local();
 }
 
-// Something is left to agree on beside bitmap mode, and the peer answers.
+// Something besides bitmap mode is left to agree on, and the peer answers.
 void QueuePair::ask_again() { negotiation_.ask_due = negotiation_.asked < kAskMax; }
 
-// The peer sends bitmap packets, so it has our CAPS; where none of its own arrived, asking begins anew.
+// The peer sends bitmap packets, so it has our CAPS; if none of its own arrived, asking restarts.
 void QueuePair::note_bitmap_peer() {
   if (identity_.bitmap_agreed || negotiation_.ask_due || negotiation_.ask_again) return;
   negotiation_.ask_due = true;
@@ -51,7 +51,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   const bool fits = (caps.capabilities & wire::kCapabilityBitmap) != 0 && caps.version_min <= kVersion &&
                     caps.version_max >= kVersion && caps.token != 0 &&
                     caps.path_mtu_code == static_cast<std::uint8_t>(identity_.attributes.path_mtu);
-  const bool proven = caps.echo == identity_.own_token;  // it has read what we sent
+  const bool proven = caps.echo == identity_.own_token;  // the peer has read our CAPS
   const bool known = identity_.bitmap_agreed && caps.token == identity_.peer_token;
   if (identity_.bitmap_agreed && !proven && !known) {
     if (!fits) return;
@@ -60,7 +60,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   }
   negotiation_.note_token(caps.token);
   negotiation_.response_due = negotiation_.response_due || !caps.reply;
-  // Nothing is left to ask, but for the peer's claim: this CAPS may answer a question from before ours had one.
+  // Nothing is left to ask, except for the peer's claim: this CAPS may answer one sent before ours had a claim.
   const bool claimed = (caps.capabilities & wire::kCapabilityLocal) != 0;
   if (proven && (claimed || !local_ || identity_.local_state != LocalState::kNotReported)) {
     negotiation_.ask_due = false;
@@ -69,7 +69,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   if (!fits) return;
   if (identity_.bitmap_agreed) {
     identity_.peer_token = caps.token;
-    // A peer that still asks has not received the answer. One question may have crossed it.
+    // A peer that still asks has not received the answer. One CAPS may have crossed it.
     const bool asks = !caps.reply && !claimed;
     if (asks && (!proven || ++negotiation_.asked_of_us > 1)) responder_.change_path();
     return on_local_caps(caps);
@@ -80,8 +80,8 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   agree(caps, now);
 }
 
-// The answer to an unproven CAPS asks in turn, unless our first question is on its way: later ones follow questions
-// that did not arrive. Where all questions have been asked a few more are, for this answer may be lost as well.
+// The answer to an unproven CAPS asks in turn, unless our first CAPS is in flight: later ones follow lost ones. If all
+// have been sent a few more are, for this answer may be lost as well.
 void QueuePair::ask_in_turn() {
   if (!negotiates(identity_.recovery->mode)) return;
   if (negotiation_.ask_due || negotiation_.ask_again) {
@@ -92,15 +92,15 @@ void QueuePair::ask_in_turn() {
   negotiation_.asked = kAskMax - kAskMore;
 }
 
-// Once in a while: each is answered, whoever has caused it.
+// Rate-limited: each is answered, whoever has caused it.
 void QueuePair::challenge(Instant now) {
   if (now < negotiation_.challenged_at + kChallengeInterval) return;
   negotiation_.challenged_at = now;
   negotiation_.response_due = negotiation_.challenge = true;
 }
 
-// A standard packet came where bitmap mode is agreed: a forged one; or the peer does not know, and will by the answer
-// to a challenge.
+// A standard packet came although bitmap mode is agreed: a forged one; or the peer does not know yet, and learns it by
+// the answer to a challenge.
 bool QueuePair::refuses_standard(Instant now) {
   if (now < identity_.standard_until) return false;
   negotiation_.note_token(identity_.peer_token);
@@ -134,8 +134,8 @@ std::uint32_t QueuePair::own_paths() const {
   return std::min(static_cast<std::uint32_t>(environment_.config.source_ports.size()), kPathsMax);
 }
 
-// As long as nothing is agreed, the path of the question that is open, else of the answer: each goes by another, for
-// one may be silent from the beginning. A peer that never answers is a standard one, and knows one path.
+// Before the agreement: the path of the open request, else of the answer. Each takes another path, for one may be
+// silent from the beginning. A peer that never answers is a standard one, and knows one path.
 std::uint8_t QueuePair::negotiation_path() const {
   const Negotiation& negotiation = negotiation_;
   if (identity_.bitmap_agreed) return 0;

@@ -1,12 +1,12 @@
-// Two queue pairs of one host find out, with their CAPS, whether each can read the other's process. Descriptions are
-// used where both can, and both know it: each tells that it fetches, and that it has heard the other tell so. This
-// begins with the first large message of either: a queue pair without such has nothing to remember.
+// Two queue pairs of one host find out, with their CAPS, whether each can read the other's process. References are used
+// when both can, and both know it: each reports that it fetches, and that it has received the other's report. This
+// begins with the first large message of either: other queue pairs keep no state.
 #include "qp/state/queue_pair.h"
 
 namespace brdma {
 namespace {
 
-constexpr unsigned kExaminedMost = 4;  // claims: whoever else sends CAPS must not keep us busy
+constexpr unsigned kExaminedMost = 4;  // claims: forged CAPS must not keep us busy
 
 bool same(const LocalClaim& a, const LocalClaim& b) {
   return a.pid == b.pid && a.pid_namespace == b.pid_namespace && a.beacon == b.beacon && a.nonce == b.nonce;
@@ -23,7 +23,7 @@ void QueuePair::begin_local() {
 void QueuePair::want_local() {
   find_out_local();
   if (!local_) return;
-  negotiation_.asked = 0;  // however long it took to agree on bitmap mode
+  negotiation_.asked = 0;  // however long the agreement on bitmap mode took
   ask_again();
 }
 
@@ -55,7 +55,7 @@ void QueuePair::fill_local_caps(wire::Caps& caps) const {
   caps.local_confirmed = local_->peer_fetches;
 }
 
-// What the peer says counts once its claim has been found true: its nonce is known to nobody else.
+// The peer's report counts once its claim has been verified: its nonce is known to nobody else.
 void QueuePair::on_local_caps(const wire::Caps& caps) {
   if ((caps.capabilities & wire::kCapabilityLocal) == 0) return;
   find_out_local();
@@ -74,7 +74,7 @@ void QueuePair::on_local_caps(const wire::Caps& caps) {
   local.peer_fetches = local.peer_fetches || caps.local_fetches;
   local.peer_knows = local.peer_knows || caps.local_confirmed;
   if (local.agreed()) return environment_.count(Counter::kLocalQps);
-  // However many questions went to a process that had no core: what it says now is answered, but for what it has said.
+  // However many CAPS a process without a core has missed: its new report is answered, a repeated one is not.
   if (local.steps() != before) negotiation_.asked = 0;
   ask_again();
 }

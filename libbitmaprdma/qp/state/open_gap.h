@@ -1,4 +1,4 @@
-// qp/state/open_gap.h - the record of a gap (spec 1: gaps) as it stands, as plain values for whoever asks.
+// qp/state/open_gap.h - the record of a gap (spec 1: gaps), as plain values for management.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ struct OpenGap {
   Instant first_seen;
   bool promoted = false;
   recovery::LossCause cause{};  // of a promoted one
-  std::uint8_t path = 0;        // of the packet that revealed it; its own where path_known
+  std::uint8_t path = 0;        // path of the packet that revealed it; its own if path_known
   bool path_known = false;
   std::uint32_t depth = 0;      // reorder depth: highest PSN received minus its start
   bool stalls = false;          // the base stands because of it ...
   Duration stalled;             // ... for so long
-  std::uint32_t feedbacks = 0;  // FFMs that named it, or times that it was asked for again; 0: none
-  Instant last_feedback;        // of the last of them
+  std::uint32_t feedbacks = 0;  // FFMs that named it, or READ re-requests; 0: none
+  Instant last_feedback;        // the last of them
 };
 
-// What an operator had sent again.
+// Result of an operator's retransmission.
 struct RetransmitRequested {
   Psn first;
   std::uint32_t packets = 0, gaps = 0;  // gaps 0: packets were named

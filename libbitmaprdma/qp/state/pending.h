@@ -1,4 +1,4 @@
-// qp/state/pending.h - private: what can be told of a queue pair's halves by a look at their state, where it is asked.
+// qp/state/pending.h - private: cheap inline tests of what a queue pair's halves have pending.
 #pragma once
 
 #include "qp/receive/responder_impl.h"
@@ -11,7 +11,7 @@ inline bool Requester::Impl::is_idle() const {
          !sender_judge && !paths;
 }
 
-// All that is posted waits for its turn, and the next of that is not of a large command; else a closer look says.
+// All posted requests wait for their turn, and the next is not of a large command; else a full check decides.
 inline bool Requester::Impl::begins_small() const {
   if (!messages.empty() || window.pending() != 0 || queue.next() == queue.tail()) return false;
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
@@ -28,8 +28,8 @@ inline bool Responder::Impl::acknowledgement_due(Instant now) const {
   return ack.pending && (ack.forced || ack.requested || many_unacknowledged() || now >= ack.since + ack_delay());
 }
 
-// The peer waits for it, and so it is due; but all that it sent is here, and the application may be about to reply. In
-// the midst of a message there is nothing yet that it could reply to.
+// The peer waits for it, and so it is due; but all its packets are here, and the application may be about to reply.
+// Within a message it cannot reply yet.
 inline bool Responder::Impl::acknowledgement_deferrable(Instant now, int delays) const {
   return ack.pending && !ack.forced && (ack.requested || !many_unacknowledged()) &&
          message.kind == Message::Kind::kNone && now < ack.since + ack_delay() * delays;
@@ -38,22 +38,22 @@ inline bool Responder::Impl::acknowledgement_deferrable(Instant now, int delays)
 // An acknowledgement is in the batch.
 inline void Responder::Impl::acknowledged(std::uint8_t syndrome, Instant now) {
   ack.pending = ack.requested = ack.forced = false;
-  ack.told = base();
+  ack.reported = base();
   ack.packets = 0;
   env.count(Counter::kAcksSent);
   if (env.sink != nullptr) [[unlikely]]
     env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), syndrome});
 }
 
-// Of the clock that Tr is of. An echo that has waited longer than the sender can tell (half of what 32 bits hold)
-// counts as one that has waited that long.
+// On the clock of Tr. An echo that has waited longer than the sender can represent (half the range of 32 bits) counts
+// as one that has waited that long.
 [[gnu::always_inline]] inline std::uint32_t Responder::Impl::made_at(Instant now) const {
   constexpr Duration kHeldMax = 2_s;  // below 2^31 ns
   const Duration held = std::clamp(now - ack.echo_arrival, Duration{}, kHeldMax);
   return static_cast<std::uint32_t>((ack.echo_arrival + held).ns());
 }
 
-// What an acknowledgement inside a data packet says now. Precondition: may_piggyback().
+// The piggybacked ACK at this time. Precondition: may_piggyback().
 [[gnu::always_inline]] inline wire::Piggyback Responder::Impl::piggyback_now(Instant now) const {
   const PeerCredit credit = env.credit_share();
   return {.path = ack.echo_path,

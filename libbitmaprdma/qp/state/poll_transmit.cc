@@ -1,6 +1,5 @@
-// A queue pair's turn. Most are of one half, the other having nothing to say or only acknowledging, which a glance
-// tells (qp/state/pending.h); and most of those are of one request, alone, with the acknowledgement of what it answers
-// inside.
+// A queue pair's turn. Mostly only one half has output, and the other none or an acknowledgement, which a cheap test
+// shows (qp/state/pending.h). Most of those turns are of a single request with a piggybacked ACK.
 #include "qp/state/pending.h"
 #include "qp/state/queue_pair.h"
 
@@ -49,8 +48,8 @@ void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
   batch.begin(destination(), sent_flow_);
 }
 
-// One request, and all that there is to acknowledge inside it: what the last acknowledgement said, once more, or what
-// has not been (`acknowledges`). True: all is said. False: nothing has happened.
+// A single request with a piggybacked ACK: a repetition of the last acknowledgement, or a new one (`acknowledges`).
+// True: nothing is left to send. False: nothing has happened.
 inline bool QueuePair::poll_single(qp::TransmitBatch& batch, bool acknowledges, Instant now) {
   qp::Requester::Impl& requester = requester_.impl();
   qp::Responder::Impl& responder = responder_.impl();
@@ -70,12 +69,12 @@ inline bool QueuePair::poll_single(qp::TransmitBatch& batch, bool acknowledges, 
 
 bool QueuePair::poll_requests(qp::TransmitBatch& batch, Instant now) {
   const bool sent = requester_.poll_requests(batch, now);
-  if (sent) responder_.piggyback_acknowledgement(batch, now);  // what the last one said, once more
+  if (sent) responder_.piggyback_acknowledgement(batch, now);  // repeats the last one
   carry_out(requester_.take_outcome(now), now);
   return sent;
 }
 
-// A reply: requests, and the acknowledgement of what they answer. As poll_both() does it where nothing else is due.
+// A reply: requests, and the acknowledgement of the packets they answer. As in poll_both() if nothing else is due.
 bool QueuePair::poll_acknowledging(qp::TransmitBatch& batch, Instant now) {
   batch.keep_last_segment(responder_.has_output(now));
   const bool data = requester_.poll_requests(batch, now);

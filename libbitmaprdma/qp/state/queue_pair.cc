@@ -126,8 +126,8 @@ void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
 // A packet from another UDP port than the known one. A standard peer has no token, but usually one port. From another
 // port only packets in turn are accepted: none that would wait out of order, and no NAK that ends the queue pair. So a
 // forger must hit the one PSN in turn (2^24 tries), or another PSN and the port (2^14 times as many). Packets in turn
-// make a new port known. With several paths of our own the peer may have several ports: all are accepted. Where bitmap
-// mode has just been agreed on, nothing is further ahead than what such a peer has in flight.
+// make a new port known. With several paths of our own the peer may have several ports: all are accepted. If bitmap
+// mode has just been agreed, nothing is further ahead than such a peer's packets in flight.
 void QueuePair::handle_standard(const wire::Packet& packet, Instant now) {
   const bool request = wire::is_request(packet.op), acknowledges = packet.op == wire::RcOp::kAcknowledge;
   const std::int32_t ahead = request ? distance(packet.bth.psn, responder_.impl().base()) : 0;
@@ -149,10 +149,10 @@ void QueuePair::handle_standard(const wire::Packet& packet, Instant now) {
   standard_port_ = port;
 }
 
-// The acknowledgement that came inside a data packet, before the packet itself. One that tells nothing new (packets
-// overtake each other) is no fault of the data; one that cannot be is a fault of the whole packet.
+// The piggybacked ACK of a data packet, processed before the packet itself. A stale one (packets overtake each other)
+// is no fault of the data; an impossible one is a fault of the whole packet.
 void QueuePair::take_piggyback(const wire::Bxth& bxth, const wire::Piggyback& piggyback, Instant now) {
-  // Who does not negotiate bitmap mode has not said that it reads these.
+  // A side that does not negotiate bitmap mode has not announced that it reads these.
   if (!identity_.can_send() || !negotiates(identity_.recovery->mode)) {
     environment_.count(Counter::kStalePiggybacks);
     return;
@@ -177,7 +177,8 @@ Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
 
 Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
   const auto which = static_cast<wire::Control>(packet.bth.opcode);
-  // Who does not negotiate bitmap mode is a standard peer: it knows none of these, but the reply to what it asks too.
+  // A side that does not negotiate bitmap mode is a standard peer: it takes none of these, except the reply to its own
+  // query.
   if (!negotiates(identity_.recovery->mode) && which != wire::Control::kStoppedReply) {
     environment_.drop(DropReason::kUnknownOpcode);
     return {};
@@ -210,7 +211,7 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
       if (!edn || edn->destination_qpn != peer_qpn) return bad();
       return apply_drops(*edn, now);
     }
-    case wire::Control::kLinkStateInquiry: {  // for the hops on its way; it has come to their end
+    case wire::Control::kLinkStateInquiry: {  // for the hops on the path; it has reached the end
       const auto inquiry = wire::parse_link_state_inquiry(packet.payload);
       if (!inquiry || inquiry->source_qpn != peer_qpn) return bad();
       environment_.count(Counter::kLinkStateInquiriesReceived);
@@ -240,7 +241,7 @@ void QueuePair::handle_edn(const wire::Edn& edn, Instant now) {
   carry_out(apply_drops(edn, now), now);
 }
 
-// Of the half that sent what was dropped.
+// Handled by the half that sent the dropped packets.
 Outcome QueuePair::apply_drops(const wire::Edn& edn, Instant now) {
   environment_.count(Counter::kEdnReceived);
   if (identity_.bitmap_agreed && edn.token != identity_.peer_token) {
@@ -288,7 +289,7 @@ std::optional<Instant> QueuePair::first_timeout() const {
   return first;
 }
 
-// UC and UD, and what is left to say in ERR.
+// UC and UD, and the remaining output in ERR.
 bool QueuePair::poll_otherwise(qp::TransmitBatch& batch, Instant now) {
   if (!may_transmit()) return false;
   count_here();
@@ -301,8 +302,9 @@ bool QueuePair::poll_otherwise(qp::TransmitBatch& batch, Instant now) {
   return responder_.poll_responses(batch, now);
 }
 
-// Responses, retransmissions, new data; feedback and acknowledgement last, so that they travel inside the last packet
-// or as the shorter segment behind the data. Who found no room is first in the next batch: nobody starves.
+// Responses, retransmissions, new data; feedback and acknowledgement last, so that they are piggybacked on the last
+// packet or leave as the shorter segment behind the data. Output that found no room is first in the next batch: no
+// starvation.
 bool QueuePair::poll_both(qp::TransmitBatch& batch, Instant now) {
   if (requester_.has_stopped_query() && poll_stopped_query(batch, now)) [[unlikely]]
     return true;
@@ -310,7 +312,7 @@ bool QueuePair::poll_both(qp::TransmitBatch& batch, Instant now) {
   if (control_first_) added = poll_control(batch, now);
   batch.keep_last_segment(negotiation_.ask_due || negotiation_.response_due || responder_.has_output(now));
   bool data = poll_data(batch, now);
-  if (!data && turn_ != Turn::kOrdered) [[unlikely]] {  // the requests could not leave after all: whatever can
+  if (!data && turn_ != Turn::kOrdered) [[unlikely]] {  // the requests could not leave after all: try the rest
     turn_ = Turn::kOrdered;
     data = poll_data(batch, now);
   }
@@ -323,7 +325,7 @@ bool QueuePair::poll_both(qp::TransmitBatch& batch, Instant now) {
       responder_.piggyback_acknowledgement(batch, now);
     }
     added = poll_control(batch, now) || added;
-    // With room left in the batch, whatever is left waits for something else.
+    // With room left in the batch, the rest waits for something else.
     control_first_ = data && (negotiation_.ask_due || negotiation_.response_due || responder_.has_output(now));
   }
   added = added || data;
@@ -339,8 +341,8 @@ void QueuePair::begin_sprayed(qp::TransmitBatch& batch, Instant now) {
   batch.begin(to, requester_.flow(to.path));
 }
 
-// On several paths requests and answers are sprayed batch by batch. Feedback and NAKs are not: they go by one path, so
-// that they arrive in order, until there is a sign that they are not heard. Answers the path of the batch.
+// On several paths requests and responses are sprayed batch by batch. Feedback and NAKs are not: they take one path, so
+// that they arrive in order, until there is a sign that they are lost. Returns the path of the batch.
 std::uint8_t QueuePair::take_turn(Instant now) {
   const auto waits = [&](Turn turn) {
     switch (turn) {
@@ -362,8 +364,8 @@ std::uint8_t QueuePair::take_turn(Instant now) {
   turn_ = waits(static_cast<Turn>(next)) ? static_cast<Turn>(next) : Turn::kOrdered;
   if (turn_ == Turn::kRequests) return requester_.next_path(now);
   if (turn_ == Turn::kResponses) return responder_.response_path(requester_.path_facts(), now);
-  // An answer of CAPS takes another path each time: one may be silent from the beginning.
-  return requester_.control_path(responder_.unheard() + (negotiation_.response_due ? negotiation_.answered : 0));
+  // An answer to CAPS takes another path each time: one may be silent from the beginning.
+  return requester_.control_path(responder_.path_changes() + (negotiation_.response_due ? negotiation_.answered : 0));
 }
 
 bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
@@ -380,7 +382,7 @@ bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
   return responses || requests;
 }
 
-// A responder has no rate of its own: marks on its answers lower the one that both halves have.
+// A responder has no rate of its own: marks on its responses lower the rate that both halves share.
 bool QueuePair::poll_responses(qp::TransmitBatch& batch, bool naks, Instant now) {
   congestion::RateControl* const rate = requester_.rate();
   return qp::paced({.rate = rate != nullptr && rate->paces_responses() ? rate : nullptr}, batch, now,
@@ -438,10 +440,10 @@ bool QueuePair::has_only_ack_pending(Instant now, int delays) const {
          !requester_.stopped_query_due() && responder_.only_deferrable(now, delays);
 }
 
-// Of a reply that takes several batches the last one has the acknowledgement. A peer that polls for the acknowledgement
-// and then spins on its memory (ib_write_lat) would stop receiving in the middle of the reply if an earlier one had it.
-// A reply that leaves takes longer than an acknowledgement waits for one to begin, longest where the peer is slow
-// already, because its thread receives: with the delay alone as the limit, two such programs would stay out of step.
+// In a reply of several batches the last one has the acknowledgement. A peer that polls for the acknowledgement and
+// then spins on its memory (ib_write_lat) would stop receiving in the middle of the reply if an earlier one had it. A
+// long reply takes longer than an acknowledgement may be delayed, longest if the peer is slow already, because its
+// thread receives. With the delay alone as the limit, two such programs would stay out of step.
 bool QueuePair::acknowledgement_waits(Instant now) const {
   constexpr int kDelaysWithReply = 4;
   return requester_.ends_soon() && has_only_ack_pending(now, kDelaysWithReply) && requester_.has_output(now);

@@ -28,14 +28,14 @@ namespace brdma {
 struct Negotiation {
   bool ask_due = false;
   bool response_due = false;
-  bool challenge = false;  // the answer asks in turn: who spoke is to show that it reads what it is sent
+  bool challenge = false;  // the answer asks in turn: its sender is to prove that it receives our packets
   bool stated = false;     // `echo` was in a CAPS that was sent
   std::uint8_t asked = 0;
   std::uint8_t answered = 0;     // modulo 256
   std::uint8_t asked_of_us = 0;  // after it was agreed; likewise
   CompactOptional<Instant> ask_again;
-  std::uint64_t echo = 0;  // the token that was stated last, by whomever
-  Instant challenged_at;   // when `echo` was first stated to the peer; once it is agreed, the last time
+  std::uint64_t echo = 0;  // the token stated last, by whomever
+  Instant challenged_at;   // first time `echo` was stated to the peer; after the agreement, the last time
 
   void note_token(std::uint64_t token) {
     stated = stated && token == echo;
@@ -51,11 +51,11 @@ class QueuePair {
   QueuePair& operator=(const QueuePair&) = delete;
 
   [[nodiscard]] const qp::Identity& identity() const { return identity_; }
-  // Number of who was posted to after it; 0: nobody (device/objects.cc).
+  // Number of the queue pair posted to after it; 0: none (device/objects.cc).
   [[nodiscard]] std::uint32_t posted_next() const { return posted_next_; }
   void set_posted_next(std::uint32_t qpn) { posted_next_ = qpn; }
-  // Bring its state into the cache, while other work goes on: of many queue pairs each is cold when its turn comes.
-  // Each reads what the one before has fetched.
+  // Prefetch its state, while other work goes on: with many queue pairs each is cold when its turn comes. Each call
+  // reads data fetched by the one before.
   void fetch_self() const { brdma::fetch_ahead<sizeof(QueuePair)>(this); }
   void fetch_halves(std::uint32_t user_bytes) const {
     if (user_bytes > 0) {
@@ -74,16 +74,16 @@ class QueuePair {
   [[nodiscard]] const qp::Unreliable* unreliable() const { return unreliable_.get(); }
   [[nodiscard]] const QpStatistics& statistics() const { return statistics_; }
   [[nodiscard]] qp::MemoryUse memory() const;  // qp/state/memory_use.cc
-  // Finds out whether the peer is a process of this host whose memory can be read; by itself with the first message of
+  // Finds out whether the peer is a process of this host with readable memory; called with the first message of
   // transfer.local_threshold_bytes.
   void want_local();
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/state/modify.cc: IBTA table 92
-  // Up to the first that fails: EINVAL (also: state), ENOMEM (queue full). `posted`: how many were.
+  // Up to the first that fails: EINVAL (also: state), ENOMEM (queue full). `posted`: how many succeeded.
   Status post_send(std::span<const SendRequest> requests, Instant now, std::size_t& posted);
-  [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // what post_send of them would answer
+  [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // the result of post_send of them
   Status post_receive(const ReceiveRequest& request, Instant now);  // likewise; EINVAL with a shared receive queue
   void set_managed(congestion::ManagedDestination* destination) { requester_.set_managed(destination); }
-  // Of a turn among queue pairs (device/transmit.cc).
+  // Share of a turn among queue pairs (device/transmit.cc).
   [[nodiscard]] std::uint32_t turn_percent() const {
     const congestion::ManagedDestination* const managed = requester_.managed();
     return managed == nullptr ? 100 : managed->weight_percent;
@@ -95,51 +95,50 @@ class QueuePair {
     counted_in_flight = packets;
   }
   void receive_posted() { responder_.receive_posted(); }  // to the shared receive queue
-  // Peer and ICRC checked by the engine. `datagram`: what it came in.
+  // Peer and ICRC checked by the engine. `datagram`: of the packet.
   void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
-  // From its peer, and of the flow of the packet before: what comes most often, without a wire::Packet made of it; an
-  // acknowledgement of requests and nothing else (wire::is_cumulative_ack), and a WRITE of one packet
-  // (wire::is_single_write). False, and nothing has happened: something is not as usual, the ICRC perhaps, and
-  // handle_packet() has it.
+  // Fast paths without a wire::Packet, for the most common packets, from its peer, and of the same flow as the packet
+  // before: an acknowledgement of requests and nothing else (wire::is_cumulative_ack), and a WRITE of one packet
+  // (wire::is_single_write). False, and nothing has happened: handle_packet() takes the packet, also for a wrong ICRC.
   [[nodiscard]] bool on_cumulative_ack(ConstBytes packet, Instant now);         // ack_fast_path.cc
   [[nodiscard]] bool take_single_write(const Datagram& datagram, Instant now);  // single_write.cc
-  void handle_edn(const wire::Edn& edn, Instant now);  // told by ICMP; addresses and numbers checked by the engine
+  void handle_edn(const wire::Edn& edn, Instant now);  // reported by ICMP; addresses and numbers checked by the engine
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
-  // kAll: something was added, and nothing is left to be said until something happens to it. (poll_transmit.cc)
+  // kAll: something was added, and nothing is left to send until the next event. (poll_transmit.cc)
   enum class Polled : std::uint8_t { kNothing, kSome, kAll };
   Polled poll_transmit(qp::TransmitBatch& batch, Instant now);
-  // May its packets follow those of other queue pairs in a batch? None there is longer than the first: so who has
-  // output left over begins the next batch, that nothing of it waits for ever behind others' shorter packets.
+  // May its packets follow those of other queue pairs in a batch? None there is longer than the first. So a queue pair
+  // with output left over begins the next batch, so that it never waits forever behind others' shorter packets.
   [[nodiscard]] bool joins(const qp::TransmitBatch& batch) const {
     return !unreliable_ && identity_.sending_paths == 1 && !begins_batch && !control_first_ && !requests_first_ &&
            batch.takes_more(destination());
   }
   void handed_over(Instant now);  // UC, UD: the last batch has been sent
-  // The batch that was made at `made`, perhaps with packets of this queue pair, will not leave (withdraw.cc).
+  // The batch made at `made`, perhaps with packets of this queue pair, will not leave (withdraw.cc).
   void withdraw(Instant made, Instant now);
   void send_final_acks();  // Engine::send_final_acks
   // Other recovery settings from now on; `recovery` outlives the queue pair, or the next call of this.
   void set_recovery(const RecoveryConfig* recovery, Instant now);
-  // An operator's (Engine::retransmit): packets that are not acknowledged, gaps of requests and of READ responses.
+  // An operator's request (Engine::retransmit): unacknowledged packets, gaps of requests and of READ responses.
   qp::RetransmitRequested retransmit(std::optional<Psn> first, std::uint32_t count, Instant now);
   qp::RetransmitRequested retransmit_gaps(std::optional<Psn> psn, Instant now);
-  [[nodiscard]] bool draining() const;  // in SQD, and work requests that were begun are not complete
+  [[nodiscard]] bool draining() const;  // in SQD, and begun work requests are not complete
   [[nodiscard]] bool has_output(Instant now) const;
-  // It has neither output nor a deadline, whatever the time, until something happens to it; seen at a glance (idle.cc).
-  // False where that would take a closer look.
+  // Neither output nor a deadline, at any time, until the next event; a cheap test (idle.cc). False if that would take
+  // a full check.
   [[nodiscard]] bool is_idle() const;
-  // That, or whose turn what leaves next has (next_is_large()).
+  // Idle, or the class of its next output (next_is_large()).
   enum class Standing : std::uint8_t { kIdle, kRegular, kLarge };
   [[nodiscard]] Standing standing() const;
-  // It has no output, seen at a glance (idle.cc); false where that would take a closer look.
+  // It has no output, by a cheap test (idle.cc); false if that would take a full check.
   [[nodiscard]] bool has_said_all() const;
-  // Whatever leaves at once if it may, or an acknowledgement that may wait for the application's reply.
+  // Output that leaves at once if allowed, or an acknowledgement that may wait for the application's reply.
   enum class Output : std::uint8_t { kNone, kDeferrable, kUrgent };
   [[nodiscard]] Output output(Instant now) const;
-  // As Engine::only_begins_requests(), of this one.
+  // As Engine::only_begins_requests(), for this one.
   [[nodiscard]] bool only_begins_requests() const;
-  // What our requester would send next belongs to a large command: others have the first turn.
+  // The next packet of our requester belongs to a large command: others go first.
   [[nodiscard]] bool next_is_large() const {
     return environment_.config.transfer.threshold_bytes != 0 && !unreliable_ && requester_.next_is_large();
   }
@@ -151,14 +150,14 @@ class QueuePair {
   QueuePair* ready_next = nullptr;
   QueuePair* ready_previous = nullptr;
   registry::ReadyQueue ready_queue = registry::ReadyQueue::kNone;
-  bool timer_is_stale : 1 = false;  // listed among those whose deadline is to be asked again
-  bool is_touched : 1 = false;      // listed among those that something happened to
-  bool known_idle : 1 = false;      // is_idle(), when it was asked last; nothing has happened to it since
-  bool begins_batch : 1 = false;    // its next packets do not follow others' (device/transmit.cc)
-  std::int16_t turn_left = 0;  // words of 4 bytes that its turn still has; below 0: of the next (device/transmit.cc)
+  bool timer_is_stale : 1 = false;      // listed among those whose deadline is to be read again
+  bool is_touched : 1 = false;          // listed in touched()
+  bool known_idle : 1 = false;          // result of the last is_idle(); no event since
+  bool begins_batch : 1 = false;        // its next packets do not follow others' (device/transmit.cc)
+  std::int16_t turn_left = 0;           // words of 4 bytes left of its turn; below 0: of the next (device/transmit.cc)
   std::uint32_t counted_in_flight = 0;  // in its completion queue's count
   std::uint32_t timer_slot = static_cast<std::uint32_t>(-1);
-  wire::IcrcFlow received_flow;  // of the packets that came last
+  wire::IcrcFlow received_flow;  // of the last packets
 
  private:
   // --- modify.cc ---
@@ -190,12 +189,12 @@ class QueuePair {
     return identity_.type == QpType::kRc && identity_.can_receive() && identity_.bitmap_agreed &&
            identity_.receiving_paths == 1;
   }
-  // Of an opcode that has a token: it has ours, which is made before anything is received, and names the peer.
+  // For an opcode with a token: it has ours, which is made before anything is received, and names the peer.
   [[nodiscard]] bool is_peers(ConstBytes packet) const {
     return wire::token_of(packet) == identity_.own_token &&
            wire::source_qpn_of(packet) == identity_.attributes.destination_qpn;
   }
-  // Not the peer's, as far as can be seen: dropped.
+  // Not recognisable as the peer's: dropped.
   [[nodiscard]] bool refuses(const wire::Packet& packet, ConstBytes bytes, Instant now) {
     if (packet.bitmap) [[likely]] {
       if (packet.bxth.token == identity_.own_token && packet.bxth.source_qpn == identity_.attributes.destination_qpn)
@@ -216,7 +215,7 @@ class QueuePair {
   qp::Outcome apply_drops(const wire::Edn& edn, Instant now);
   // In SQE and ERR they are flushed.
   [[nodiscard]] bool takes_sends() const { return identity_.state >= QpState::kRts; }
-  // In ERR only what the responder still owes leaves: the NAK that tells the peer why.
+  // In ERR only the responder's remaining output leaves: the NAK that reports the error.
   [[nodiscard]] bool may_transmit() const { return identity_.can_receive() || identity_.state == QpState::kErr; }
   void carry_out(const qp::Outcome& outcome, Instant now) {
     if (outcome.asks_something() || drain_wanted_) [[unlikely]]
@@ -232,7 +231,7 @@ class QueuePair {
   [[nodiscard]] Output closer_output(Instant now) const;
   [[nodiscard]] std::optional<Instant> first_timeout() const;
   [[nodiscard]] bool output_beside_requests(Instant now) const;
-  // And that may wait until it has waited for so many times its delay.
+  // And it may wait until it has waited for so many times its delay.
   [[nodiscard]] bool has_only_ack_pending(Instant now, int delays = 1) const;
   [[nodiscard]] bool acknowledgement_waits(Instant now) const;
   bool poll_data(qp::TransmitBatch& batch, Instant now);
@@ -269,7 +268,7 @@ class QueuePair {
   // --- pace.cc ---
   void handle_cnp(Instant now);
   void note_marked(const wire::Packet& packet, Instant now);
-  [[nodiscard]] std::uint8_t traffic_class() const {  // of what leaves
+  [[nodiscard]] std::uint8_t traffic_class() const {  // of output
     if (identity_.recovery->congestion.ecn == EcnField::kAuto && !takes_marks()) [[likely]]
       return identity_.attributes.traffic_class;
     return marked_traffic_class();
@@ -314,12 +313,12 @@ class QueuePair {
   wire::IcrcFlow sent_flow_;
   std::uint32_t async_events_ = 0;   // bit n: enum ibv_event_type n was raised
   std::uint16_t standard_port_ = 0;  // UDP source port of the peer's last standard packet in turn
-  std::uint8_t standard_run_ = 0;    // of those so many in a row came from it
+  std::uint8_t standard_run_ = 0;    // so many of those in a row came from it
   bool drain_wanted_ = false;        // SQD: an event is due once the send queue is drained
   bool requests_first_ = false;      // the last batch was full before our requests had their turn
-  // On several paths a batch carries one of these, and what waits takes turns.
+  // On several paths a batch carries one of these, and pending kinds take turns.
   enum class Turn : std::uint8_t {
-    kOrdered,  // what is to arrive in order: feedback, NAKs; with one path all there is
+    kOrdered,  // output that must arrive in order: feedback, NAKs; with one path everything
     kRequests,
     kResponses,
   };

@@ -1,7 +1,6 @@
-// A batch that will not leave, because memory that its packets are made of is not there any more. For RC it is as if
-// the network had lost it, but known at once: requests leave again, and now their memory is looked at first
-// (MemoryTable::holds), so that the one at fault breaks and the others go. Answers to READs are asked for again by the
-// peer, and refused.
+// A batch that will not leave, because memory of its packets is gone. For RC it is as if the network had lost it, but
+// known at once: requests are retransmitted, and their memory is probed first (MemoryTable::holds), so that the one at
+// fault breaks and the others go. READ responses are re-requested by the peer, and refused.
 #include "qp/receive/responder_impl.h"
 #include "qp/send/requester_impl.h"
 #include "qp/state/queue_pair.h"
@@ -27,7 +26,7 @@ void Responder::withdraw(Instant now) {
 }
 
 void Requester::Impl::withdraw(Instant made, Instant now) {
-  constexpr Duration kTick = 64_ns;  // of the times that are kept
+  constexpr Duration kTick = 64_ns;  // resolution of the kept times
   for (Sequence at = base; at < next_sequence(); ++at) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
     const bool under_way =

@@ -1,4 +1,4 @@
-// A UC packet: the next of its message, or the end of that.
+// A UC packet: the next of its message, or the end of the message.
 #include "memory/copy.h"
 #include "qp/receive/notify_write.h"
 #include "qp/unreliable/unreliable_receive.h"
@@ -10,7 +10,7 @@ Outcome UnreliableReceiver::take_connected(const wire::Packet& packet, Instant n
   return wire::is_write(packet.op) ? take_write(packet, now) : take_send(packet, now);
 }
 
-// Is it the next packet of the message under way, or the first of another?
+// Is it the next packet of the message in progress, or the first of another?
 bool UnreliableReceiver::admits(const wire::Packet& packet) {
   const std::int32_t ahead = distance(packet.bth.psn, expected_);
   if (ahead < 0 && ahead >= -kLateMax) {
@@ -31,7 +31,7 @@ bool UnreliableReceiver::admits(const wire::Packet& packet) {
   return false;
 }
 
-// What is under way will not be finished.
+// The message in progress will not be finished.
 void UnreliableReceiver::abandon() {
   if (message_.kind == Message::Kind::kNone) return;
   env_.count(Counter::kUcMessagesDropped);
@@ -39,7 +39,7 @@ void UnreliableReceiver::abandon() {
   skipping_ = true;
 }
 
-// The message that this packet is part of is not taken.
+// The message of this packet is not accepted.
 Outcome UnreliableReceiver::refuse(const wire::Packet& packet, DropReason reason) {
   env_.count(Counter::kUcMessagesDropped);
   env_.drop(reason);

@@ -1,4 +1,4 @@
-// A UD packet: a message of its own, and the header that it came with.
+// A UD packet: a message of its own, with its IP header.
 #include <array>
 #include <cstring>
 
@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t kGrhSize = 40;
 constexpr std::uint8_t kProtocolUdp = 17;
 constexpr std::uint8_t kHopLimit = 64;  // a UDP socket does not show it
-// What UCX reads out of a completion's service level (low three bits: 2 = RoCEv2 over IPv4, 1 = over IPv6; bit 3: with
-// UDP header). Nobody else looks at it: RoCEv2 has no service levels.
+// UCX's reading of a completion's service level (low three bits: 2 = RoCEv2 over IPv4, 1 = over IPv6; bit 3: with UDP
+// header). Nobody else looks at it: RoCEv2 has no service levels.
 constexpr std::uint8_t kServiceLevelV4 = 0xA, kServiceLevelV6 = 0x9;
 
 using Grh = std::array<std::byte, kGrhSize>;
@@ -23,8 +23,8 @@ std::uint16_t ipv4_checksum(const std::byte* header) {
   return static_cast<std::uint16_t>(~(sum + (sum >> 16)));
 }
 
-// IBTA A17.4.5.2: an IPv4 header stands in the last 20 bytes, behind zeros. With a valid checksum, by which programs
-// tell it from an IPv6 header.
+// IBTA A17.4.5.2: an IPv4 header stands in the last 20 bytes, behind zeros. Its valid checksum distinguishes it from an
+// IPv6 header.
 void put_ipv4(Grh& grh, const Datagram& datagram) {
   std::byte* const header = grh.data() + kGrhSize - wire::kIpv4Size;
   constexpr std::uint8_t kVersionAndLength = 0x45;

@@ -1,6 +1,5 @@
-// qp/unreliable/unreliable.h - what a queue pair has in place of Requester and Responder when it is UC or UD: two
-// halves that know nothing of each other. Standard packets only: without acknowledgements there is nothing that bitmap
-// mode could repair.
+// qp/unreliable/unreliable.h - a UC or UD queue pair's replacement for Requester and Responder: two halves that share
+// nothing. Standard packets only: without acknowledgements bitmap mode has nothing to recover.
 #pragma once
 
 #include "qp/state/memory_use.h"

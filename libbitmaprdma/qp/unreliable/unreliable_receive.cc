@@ -19,7 +19,7 @@ void UnreliableReceiver::reset() {
 }
 
 void UnreliableReceiver::flush(Instant now) {
-  // Of a shared queue's, the one that a message has begun to fill is used up; the others go back.
+  // Of a shared queue's receives, the one that a message has begun to fill is used up; the others go back.
   std::size_t flushed = id_.srq == nullptr ? receives_.size() : message_.kind == Message::Kind::kSend ? 1 : 0;
   for (; flushed > 0; --flushed) {
     const Completion completion{.wr_id = receives_[0].wr_id,
@@ -42,7 +42,7 @@ Outcome UnreliableReceiver::handle(const wire::Packet& packet, const Datagram& d
   return id_.type == QpType::kUd ? take_datagram(packet, datagram, now) : take_connected(packet, now);
 }
 
-// A receive that cannot be written to is our own program's fault: the queue pair goes to error (IBTA 10.3.1.6).
+// An unwritable receive is our own program's fault: the queue pair goes to error (IBTA 10.3.1.6).
 Outcome UnreliableReceiver::complete(const wire::Packet& packet, Completion completion, Instant now) {
   const bool good = completion.status == CompletionStatus::kSuccess;
   completion.wr_id = receives_[0].wr_id;

@@ -1,13 +1,12 @@
-// qp/unreliable/unreliable_receive.h - the receiving half of a UC or UD queue pair. Answers nothing, asks for nothing
-// again.
+// qp/unreliable/unreliable_receive.h - the receiving half of a UC or UD queue pair. Sends no responses and no
+// retransmission requests.
 //
-// UD (receive_datagram.cc): each packet is a message. It takes the oldest receive, whose first 40 bytes become the IP
-// header that it came with (GRH area). Order is what it was on the network; a copy that the network makes is one more
-// message.
-// UC (receive_connected.cc; IBTA 9.8.2): packets come in PSN order, or their message is dropped whole: the next First
-// or Only begins anew. What is behind the expected PSN by less than kLateMax came late or twice and is dropped, so that
-// no message is taken twice or out of order. A WRITE that is cut short has written its first part.
-// What cannot be taken is a counted drop; nothing that a peer sends changes the queue pair's state.
+// UD (receive_datagram.cc): each packet is a message. It takes the oldest receive, whose first 40 bytes hold the
+// packet's IP header (GRH area). Order is that of the network; a copy made by the network is one more message. UC
+// (receive_connected.cc; IBTA 9.8.2): packets come in PSN order, or their message is dropped whole: the next First or
+// Only restarts. A packet behind the expected PSN by less than kLateMax is late or a duplicate and is dropped, so that
+// no message is taken twice or out of order. A WRITE that is cut short has written its first part. Every other packet
+// is a counted drop; nothing that a peer sends changes the queue pair's state.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +31,14 @@ class UnreliableReceiver {
   void start(Psn first);                                                          // INIT -> RTR
   void reset();
   void flush(Instant now);  // receives complete as kFlushed
-  // `datagram`: what the packet came in.
+  // `datagram`: of the packet.
   Outcome handle(const wire::Packet& packet, const Datagram& datagram, Instant now);
   [[nodiscard]] Psn next_psn() const { return expected_; }
   [[nodiscard]] std::size_t receives() const { return receives_.size(); }
   [[nodiscard]] std::size_t allocated_bytes() const { return receives_.allocated_bytes(); }
 
  private:
-  // A UC message of which the first packets are here.
+  // A UC message whose first packets are here.
   struct Message {
     enum class Kind : std::uint8_t { kNone, kSend, kWrite };
     Kind kind = Kind::kNone;
@@ -58,7 +57,7 @@ class UnreliableReceiver {
   void abandon();
   Outcome refuse(const wire::Packet& packet, DropReason reason);
   // --- unreliable_receive.cc ---
-  // The oldest receive; `completion` says its length, its sender and, if it failed, how.
+  // Completes the oldest receive; `completion` has its length, its sender and, on failure, the status.
   Outcome complete(const wire::Packet& packet, Completion completion, Instant now);
 
   const Environment& env_;

@@ -56,7 +56,7 @@ Status UnreliableSender::check(const SendRequest& request, std::uint32_t& length
   constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
   if (!known(id_.type, request.opcode) || (request.flags & ~kFlags) != 0) return Status{EINVAL};
   if (id_.type == QpType::kUd && (request.address == nullptr || request.remote_qpn > 0xFF'FFFF)) return Status{EINVAL};
-  // As of RC: the count before anything is read.
+  // As for RC: the count before anything is read.
   const bool inlined = (request.flags & kSendInline) != 0;
   if (request.sges.size() > (inlined ? kSgesMax : id_.capabilities.send_sge_max)) return Status{EINVAL};
   std::uint64_t sum = 0;
@@ -91,7 +91,7 @@ void UnreliableSender::handed_over(Instant now) {
 Outcome UnreliableSender::take_outcome() { return std::exchange(outcome_, {}); }
 
 bool UnreliableSender::has_output() const {
-  if (id_.state == QpState::kSqd) return offset_ != 0;  // only the message that has begun
+  if (id_.state == QpState::kSqd) return offset_ != 0;  // only the message in progress
   return id_.state == QpState::kRts && queue_.next() != queue_.tail();
 }
 
@@ -99,7 +99,7 @@ bool UnreliableSender::poll(TransmitBatch& batch, Instant now) {
   handed_over(now);
   if (!has_output()) return false;
   begin(batch);
-  // A copy: completing what was handed over moves the ring.
+  // A copy: completing sent requests moves the ring.
   const Destination first = id_.type == QpType::kUd ? destination() : Destination{};
   PayloadCursor cursor{env_.memory, id_.pd, /*access=*/0};
   bool added = false;
@@ -116,7 +116,7 @@ void UnreliableSender::begin(TransmitBatch& batch) {
   batch.begin({to.local_address, to.peer_address, /*path=*/0, to.traffic_class, to.hop_limit}, flow_);
 }
 
-// A receiving socket is chosen by a batch's first packet: one queue pair a batch.
+// A batch's first packet selects the receiving socket: one queue pair a batch.
 bool UnreliableSender::same_destination(const Destination& first) const {
   if (id_.type != QpType::kUd) return true;
   const Destination& next = destination();
@@ -125,8 +125,8 @@ bool UnreliableSender::same_destination(const Destination& first) const {
          next.address.hop_limit == first.address.hop_limit;
 }
 
-// False: what is next does not fit behind what is in the batch, or cannot be sent at all. In that case its error waits
-// until the batch in front of it has left.
+// False: the next packet does not fit into the batch, or cannot be sent at all. In that case its error waits until the
+// batch in front of it has left.
 bool UnreliableSender::add_packet(TransmitBatch& batch, PayloadCursor& cursor, Instant now) {
   const SendWqe& wqe = queue_[queue_.next()];
   const std::uint32_t left = wqe.length - offset_;

@@ -1,9 +1,9 @@
 // qp/unreliable/unreliable_send.h - the sending half of a UC or UD queue pair: work requests become packets, once.
 //
-// Nothing is acknowledged. A work request completes when all its packets have been handed over to whoever sends them:
-// the memory of a batch is read until the engine is asked for the next one, so it is then that those of the last batch
-// complete. A work request that cannot be sent (IBTA 10.3.1.5: SQ error) completes with its error, those behind it are
-// flushed, and the queue pair goes on receiving.
+// Nothing is acknowledged. A work request completes when all its packets have been handed over to the driver. The
+// memory of a batch is read until the engine is asked for the next one, so those of the last batch complete then. A
+// work request that cannot be sent (IBTA 10.3.1.5: SQ error) completes with its error, those behind it are flushed, and
+// the queue pair goes on receiving.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +31,11 @@ class UnreliableSender {
   void flush(Instant now);  // all completes as kFlushed, in order
   // The next packets of one destination. True: at least one was added.
   bool poll(TransmitBatch& batch, Instant now);
-  // What poll() gave has been sent: it completes.
+  // The packets of poll() have been sent: their work requests complete.
   void handed_over(Instant now);
-  // It has not, and will not be: memory of some of it is not there. That one fails, those before it complete.
+  // They have not, and will not be: memory of some is gone. That work request fails, those before it complete.
   void withdraw(Instant now);
-  // What those two found out and only the queue pair may act on.
+  // Errors found by those two, on which only the queue pair may act.
   [[nodiscard]] Outcome take_outcome();
   [[nodiscard]] bool has_output() const;
   [[nodiscard]] bool idle() const { return queue_.head() == queue_.next() && offset_ == 0; }  // SQ drained
@@ -60,10 +60,10 @@ class UnreliableSender {
 
   const Environment& env_;
   const Identity& id_;
-  SendQueue queue_;  // [head, next): handed out, not known to have been sent
+  SendQueue queue_;  // [head, next): handed out, not yet sent for certain
   Ring<Destination> destinations_;
   Psn psn_;
-  std::uint32_t offset_ = 0;      // bytes of the work request at next() that have left
+  std::uint32_t offset_ = 0;      // bytes sent of the work request at next()
   wire::AddressedIcrcFlow flow_;  // of the last batch
   Outcome outcome_;
 };

@@ -185,7 +185,7 @@ void SendWindow::forget_reported(Psn psn) {
   if (offset >= 0 && static_cast<std::uint32_t>(offset) < reported_held_) reported_bits_->clear(psn);
 }
 
-std::uint64_t SendWindow::told(Psn psn) const {
+std::uint64_t SendWindow::reported(Psn psn) const {
   const auto offset = static_cast<std::uint32_t>(distance(psn, base_));
   if (offset >= reported_held_) return 0;
   const std::uint64_t bits = reported_bits_->load(psn);

@@ -108,7 +108,7 @@ class SendWindow {
   void note_reported(Psn psn);
   void forget_reported(Psn psn);
   // Of 64 packets from `psn` on, bit 0 being `psn`. Precondition: psn >= base().
-  [[nodiscard]] std::uint64_t told(Psn psn) const;
+  [[nodiscard]] std::uint64_t reported(Psn psn) const;
   // Offset of the first packet in [psn, psn + count) that was not reported; `count` if none. Looks at 64 at a time.
   [[nodiscard]] std::uint32_t find_unreported(Psn psn, std::uint32_t count) const;
   void reset(Psn base);  // forget everything (QP to reset, error)

@@ -100,7 +100,7 @@ Status Agent::established(CommId id) {
   if (connection->state != ConnectionState::kRepSent) return Status{EINVAL};
   connection->state = ConnectionState::kEstablished;
   table_.set_deadline(*connection, std::nullopt);
-  tell(*connection, Event::Kind::kReady);
+  notify(*connection, Event::Kind::kReady);
   return Status::success();
 }
 
@@ -154,7 +154,7 @@ void Agent::handle_timeout(Instant now) {
 void Agent::give_up(Connection& connection, Instant now) {
   ++counters_.timeouts;
   if (connection.state == ConnectionState::kDreqSent) {  // disconnected, as requested
-    tell(connection, Event::Kind::kDisconnected);
+    notify(connection, Event::Kind::kDisconnected);
     return begin_time_wait(connection, now);
   }
   if (connection.state == ConnectionState::kRepSent) ++counters_.half_open;
@@ -212,12 +212,12 @@ void Agent::begin_time_wait(Connection& connection, Instant now) {
 }
 
 void Agent::end(Connection& connection, Event::Kind kind) {
-  tell(connection, kind);
+  notify(connection, kind);
   leave_listener(connection);
   table_.remove(connection);
 }
 
-void Agent::tell(const Connection& connection, Event::Kind kind) {
+void Agent::notify(const Connection& connection, Event::Kind kind) {
   if (connection.owned) events_.push_back({kind, connection.id, connection.endpoints, {}});
 }
 

@@ -119,9 +119,9 @@ class Agent {
   void begin_time_wait(Connection& connection, Instant now);
   void end(Connection& connection, Event::Kind kind);
   void give_up(Connection& connection, Instant now);
-  void tell(const Connection& connection, Event::Kind kind);
+  void notify(const Connection& connection, Event::Kind kind);
   template <class Message>
-  void tell(const Connection& connection, Event::Kind kind, const Message& message);
+  void notify(const Connection& connection, Event::Kind kind, const Message& message);
 
   Config config_;
   Outbox& outbox_;

@@ -24,7 +24,7 @@ struct Agent::Received {
 };
 
 template <class Message>
-void Agent::tell(const Connection& connection, Event::Kind kind, const Message& message) {
+void Agent::notify(const Connection& connection, Event::Kind kind, const Message& message) {
   if (connection.owned) events_.push_back({kind, connection.id, connection.endpoints, message});
 }
 
@@ -104,7 +104,7 @@ void Agent::on(const Received& from, const wire::CmReq& req) {
   connection->waits = true;
   ++listeners_.find(req.service_id)->second.waiting;
   ++counters_.requests;
-  tell(*connection, Event::Kind::kRequest, req);
+  notify(*connection, Event::Kind::kRequest, req);
 }
 
 // The peer has not received our answer, or there is none yet.
@@ -138,7 +138,7 @@ void Agent::on(const Received& from, const wire::CmRep& rep) {
       table_.set_deadline(*connection, std::nullopt);
       table_.set_remote_id(*connection, rep.local_comm_id);
       table_.set_remote_qp(*connection, rep.ca_guid, rep.qpn);
-      return tell(*connection, Event::Kind::kReply, rep);
+      return notify(*connection, Event::Kind::kReply, rep);
     case ConnectionState::kRepReceived:
       ++counters_.duplicates;
       return send(*connection, wire::CmMra{.local_comm_id = connection->id,
@@ -196,11 +196,11 @@ void Agent::on(const Received& from, const wire::CmRej& rej) {
     case ConnectionState::kRepReceived:
     case ConnectionState::kReqReceived:
     case ConnectionState::kRepSent:
-      tell(*connection, Event::Kind::kRejected, rej);
+      notify(*connection, Event::Kind::kRejected, rej);
       leave_listener(*connection);
       return table_.remove(*connection);
     case ConnectionState::kEstablished:  // our RTU met a peer that had given up
-      tell(*connection, Event::Kind::kDisconnected);
+      notify(*connection, Event::Kind::kDisconnected);
       return begin_time_wait(*connection, from.now);
     default:
       ++counters_.unexpected;
@@ -229,7 +229,7 @@ void Agent::on(const Received& from, const wire::CmDreq& dreq) {
   outbox_.push(from.endpoints, wire::CmMad{.transaction = from.transaction, .message = drep});
   if (connection == nullptr) return;
   if (is_established(connection->state) || connection->state == ConnectionState::kDreqSent) {
-    tell(*connection, Event::Kind::kDisconnected);
+    notify(*connection, Event::Kind::kDisconnected);
     begin_time_wait(*connection, from.now);
   } else {
     ++counters_.duplicates;
@@ -243,7 +243,7 @@ void Agent::on(const Received& from, const wire::CmDrep& drep) {
     ++counters_.duplicates;
     return;
   }
-  tell(*connection, Event::Kind::kDisconnected);
+  notify(*connection, Event::Kind::kDisconnected);
   begin_time_wait(*connection, from.now);
 }
 

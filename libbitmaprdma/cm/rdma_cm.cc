@@ -67,7 +67,7 @@ Result<std::uint32_t, Status> RdmaCm::destroy(IdNumber number, Instant now) {
   return reported;
 }
 
-// Also of requests for a listener, which nobody will ever see: their peers are told. Answers how many of its events
+// Also of requests for a listener, which no program will see: their peers are notified. Returns how many of its events
 // will be fetched nevertheless.
 std::uint32_t RdmaCm::drop_events(RdmaId& id, Instant now) {
   using Kind = RdmaEventKind;
@@ -164,7 +164,7 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
   if (id->local.is_any()) {
     const auto address = host_.source_for(id->remote);
     if (!address) {
-      tell(*id, RdmaEventKind::kAddressError, -address.reason().error());
+      notify(*id, RdmaEventKind::kAddressError, -address.reason().error());
       return Status::success();
     }
     id->local.address = address.value();
@@ -172,21 +172,21 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
     if (id->remote.is_any()) id->remote.address = address.value();
   }
   if (id->space == wire::PortSpace::kIpoib) {
-    tell(*id, RdmaEventKind::kAddressError, -EINVAL);
+    notify(*id, RdmaEventKind::kAddressError, -EINVAL);
     return Status::success();
   }
   bind_device(*id);
   if (!id->device || id->local.address.is_v4() != id->remote.address.is_v4()) {
-    tell(*id, RdmaEventKind::kAddressError, -ENODEV);
+    notify(*id, RdmaEventKind::kAddressError, -ENODEV);
     return Status::success();
   }
   // Another link than the device's: unreachable from it.
   if (id->remote.is_link_local() && id->remote.scope != id->device->ifindex) {
-    tell(*id, RdmaEventKind::kAddressError, -EINVAL);
+    notify(*id, RdmaEventKind::kAddressError, -EINVAL);
     return Status::success();
   }
   id->state = IdState::kAddressResolved;
-  tell(*id, RdmaEventKind::kAddressResolved);
+  notify(*id, RdmaEventKind::kAddressResolved);
   return Status::success();
 }
 
@@ -196,7 +196,7 @@ Status RdmaCm::resolve_route(IdNumber number) {
   if (id == nullptr) return Status{ENOENT};
   if (id->state != IdState::kAddressResolved) return Status{EINVAL};
   id->state = IdState::kRouteResolved;
-  tell(*id, RdmaEventKind::kRouteResolved);
+  notify(*id, RdmaEventKind::kRouteResolved);
   return Status::success();
 }
 

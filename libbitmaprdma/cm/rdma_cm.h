@@ -34,7 +34,7 @@ class RdmaCm {
   // `type`: for kIb; the other port spaces have one each.
   Result<IdNumber, Status> create(ChannelNumber channel, std::uint64_t user,
                                   wire::PortSpace space = wire::PortSpace::kTcp, QpType type = QpType::kRc);
-  // Answers how many of its events were fetched, or will be by readers that have been told of them
+  // Returns how many of its events were fetched, or will be by readers that have taken the count for them
   // (RdmaHost::take_back_events): the program must acknowledge all of these. The others are gone.
   Result<std::uint32_t, Status> destroy(IdNumber id, Instant now);
   Status bind(IdNumber id, const SocketAddress& address);
@@ -127,12 +127,12 @@ class RdmaCm {
   std::uint32_t drop_events(RdmaId& id, Instant now);
   void leave_to_readers(const RdmaId& id);
   // Takes the events that are `gone` out of the channel's queue, each by `take`. Answers how many stay, the first ones:
-  // readers have been told of them.
+  // readers have taken the count for them.
   using Gone = std::function<bool(const RdmaEvent&)>;
   using Take = std::function<void(const RdmaEvent&)>;
   std::uint32_t take_back(ChannelNumber channel, const Gone& gone, const Take& take);
   void release_port(RdmaId& id);
-  void tell(const RdmaId& id, RdmaEventKind kind, std::int32_t status = 0);
+  void notify(const RdmaId& id, RdmaEventKind kind, std::int32_t status = 0);
   void queue(ChannelNumber channel, const RdmaEvent& event);
   void bind_device(RdmaId& id);
   SocketAddress bindable(const SocketAddress& address);

@@ -105,8 +105,8 @@ bool RdmaCm::has_fresh_event(IdNumber number, Instant now) {
                      [&](const RdmaEvent& event) { return event.counted == number && now - event.since < kFresh; });
 }
 
-// A child that the program has not accepted is unknown to it: nothing can be told of it.
-void RdmaCm::tell(const RdmaId& id, RdmaEventKind kind, std::int32_t status) {
+// The program does not know a child that it has not accepted: there are no events of it.
+void RdmaCm::notify(const RdmaId& id, RdmaEventKind kind, std::int32_t status) {
   if (id.state == IdState::kRequested) return;
   queue(id.channel, {.kind = kind, .id = id.number, .user = id.user, .counted = id.number, .status = status});
 }
@@ -125,7 +125,7 @@ void RdmaCm::addresses_changed(std::uint64_t device_guid) {
   for (auto& [number, id] : ids_.all()) {
     if (!id.device || id.device->guid != device_guid) continue;
     const bool lost = !host_.device_of(id.local.address, id.local.scope);
-    if (lost && !id.address_lost) tell(id, RdmaEventKind::kAddressChange);
+    if (lost && !id.address_lost) notify(id, RdmaEventKind::kAddressChange);
     id.address_lost = lost;
   }
 }
@@ -133,7 +133,7 @@ void RdmaCm::addresses_changed(std::uint64_t device_guid) {
 void RdmaCm::device_removed(std::uint64_t device_guid) {
   for (auto& [number, id] : ids_.all()) {
     if (!id.device || id.device->guid != device_guid || std::exchange(id.device_lost, true)) continue;
-    tell(id, RdmaEventKind::kDeviceRemoval);
+    notify(id, RdmaEventKind::kDeviceRemoval);
   }
 }
 
@@ -280,7 +280,7 @@ void RdmaCm::take_events(Instant now) {
         break;
       case Event::Kind::kReady:
         id->state = IdState::kConnected;
-        tell(*id, RdmaEventKind::kEstablished);
+        notify(*id, RdmaEventKind::kEstablished);
         break;
       case Event::Kind::kRejected: {
         const auto& rej = std::get<wire::CmRej>(event->message);
@@ -298,18 +298,18 @@ void RdmaCm::take_events(Instant now) {
         break;
       }
       case Event::Kind::kUnreachable:
-        tell(*id, id->state == IdState::kConnecting ? RdmaEventKind::kUnreachable : RdmaEventKind::kConnectError,
-             -ETIMEDOUT);
+        notify(*id, id->state == IdState::kConnecting ? RdmaEventKind::kUnreachable : RdmaEventKind::kConnectError,
+               -ETIMEDOUT);
         id->state = IdState::kDisconnected;
         by_connection_.erase(event->id);
         id->connection.reset();
         break;
       case Event::Kind::kDisconnected:
-        tell(*id, RdmaEventKind::kDisconnected);
+        notify(*id, RdmaEventKind::kDisconnected);
         id->state = IdState::kDisconnected;
         break;
       case Event::Kind::kTimeWaitExit:
-        tell(*id, RdmaEventKind::kTimeWaitExit);
+        notify(*id, RdmaEventKind::kTimeWaitExit);
         by_connection_.erase(event->id);
         id->connection.reset();
         break;

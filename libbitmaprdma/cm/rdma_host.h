@@ -24,8 +24,8 @@ class RdmaHost {
   virtual std::optional<LocalDevice> device_of(const IpAddress& local, std::uint32_t scope) = 0;
   // The channel has one event more.
   virtual void event_added(ChannelNumber channel) = 0;
-  // Up to `count` of those that were not fetched are to go. Answers how many may: readers that have been told of the
-  // others are about to fetch them.
+  // Up to `count` of those that were not fetched are to go. Returns how many may: readers that have taken the count of
+  // the others are about to fetch them.
   virtual std::uint32_t take_back_events(ChannelNumber channel, std::uint32_t count) = 0;
 };
 

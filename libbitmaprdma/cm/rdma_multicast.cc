@@ -1,6 +1,5 @@
-// Multicast groups of datagram services. Over RoCEv2 a group is an IP multicast address: joining tells the program
-// where to send, at once; that the network brings what is sent there is the receiving socket's business, once a queue
-// pair is attached to the group.
+// Multicast groups of datagram services. Over RoCEv2 a group is an IP multicast address. Joining gives the program the
+// destination at once; the receiving socket joins the group when a queue pair is attached to it.
 #include <cerrno>
 
 #include "base/multicast.h"

@@ -32,7 +32,7 @@ class DelayJudge {
     note_arrived(sent);
   }
   // An acknowledgement came, caused by a packet sent at `echo`.
-  void heard(std::optional<Instant> echo) {
+  void on_echo(std::optional<Instant> echo) {
     silent_ = 0;
     if (echo) note_arrived(*echo);
   }

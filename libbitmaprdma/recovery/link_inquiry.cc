@@ -29,7 +29,7 @@ void LinkInquiry::asked(std::uint64_t nonce, Instant until, Instant now) {
   timeouts_ = 0;
 }
 
-LinkInquiry::Verdict LinkInquiry::heard(std::uint64_t nonce, const LinkFacts& link, const WanConfig& config) {
+LinkInquiry::Verdict LinkInquiry::on_reply(std::uint64_t nonce, const LinkFacts& link, const WanConfig& config) {
   if (!until_ || nonce != nonce_) return Verdict::kUnasked;
   if (link.hop >= config.hop_limit || link.hop >= kHopsMax || ((hops_ >> link.hop) & 1) != 0) return Verdict::kRepeated;
   hops_ |= std::uint64_t{1} << link.hop;

@@ -53,7 +53,7 @@ class LinkInquiry {
   void asked(std::uint64_t nonce, Instant until, Instant now);
 
   enum class Verdict : std::uint8_t { kTaken, kUnasked, kRepeated };
-  Verdict heard(std::uint64_t nonce, const LinkFacts& link, const WanConfig& config);
+  Verdict on_reply(std::uint64_t nonce, const LinkFacts& link, const WanConfig& config);
   [[nodiscard]] std::span<const LinkFacts> links() const { return links_; }
   [[nodiscard]] std::uint32_t congested() const { return congested_; }
   // End of the time for replies; nothing: none is open.

@@ -17,7 +17,7 @@ namespace brdma::recovery {
 class Overtaking {
  public:
   // The packet that left at `echo` has arrived.
-  void heard(Instant echo) {
+  void on_echo(Instant echo) {
     elapse(echo);
     newest_ = std::max(newest_, echo);
   }

@@ -77,7 +77,7 @@ void Channels::replace() {
   channels_.clear();
 }
 
-// A thread that has read the counter but not fetched its event yet has been told of one of them: then there is less to
+// A thread that has read the counter but not fetched its event yet has a claim on one of them: then there is less to
 // read, and less still if another does so meanwhile. So each read is one that does not wait, though the descriptor is
 // one that does: whether it waits is the program's to say. A kernel that knows no such read is left with a count too
 // many, and a reader that finds nothing, and goes on waiting.

@@ -24,7 +24,7 @@ class Channels {
   void event_added(cm::ChannelNumber channel);
   // In a forked child: descriptors become readable and are no channels any more. System calls only.
   void replace();
-  // Of events that are to go. Answers how many no reader has been told of. Never blocks.
+  // Of events that are to go. Returns how many no reader has a claim on. Never blocks.
   [[nodiscard]] std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count);
 
  private:

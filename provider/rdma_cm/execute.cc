@@ -104,7 +104,7 @@ int create_id(const Call& call) {
   return call.answer(command.response, id.value());
 }
 
-// A thread that poll() has told of an event, and that finds it gone, waits for the next one, which may never come: so
+// A thread to which poll() reported an event that is gone by now waits for the next one, which may never come: so
 // does rping's client whose connection ends just as it destroys the identifier. The race is the program's own, on any
 // device; but here the event and the destroyer wait for the same lock, which makes it a close one. So the reader is
 // given a moment.

@@ -45,7 +45,7 @@ class SendWindowProperty : public testing::Test {
     ASSERT_EQ(window.next_pending(psn_of(from)), psn_of(found == model_.end() ? next() : found->first));
     const auto reported = [this](std::int64_t seq) { return model_.contains(seq) && model_.at(seq).reported; };
     for (std::int64_t i = 0; i < 64; ++i)
-      ASSERT_EQ(window.told(psn_of(from)) >> i & 1, reported(from + i) ? 1u : 0u) << from << " + " << i;
+      ASSERT_EQ(window.reported(psn_of(from)) >> i & 1, reported(from + i) ? 1u : 0u) << from << " + " << i;
     const auto count = static_cast<std::uint32_t>(next() - from);
     std::int64_t unreported = from;
     while (unreported < next() && reported(unreported)) ++unreported;

@@ -44,19 +44,19 @@ TEST_F(ChannelsTest, CountsEventsUntilTheyAreReadOrTakenBack) {
 // Whether reads wait is the program's to say, and stays so.
 TEST_F(ChannelsTest, TakingBackMoreThanThereAreWaitsForNothing) {
   channels.event_added(number);
-  EXPECT_EQ(channels.take_back_events(number, 5), 1u) << "readers have been told of four";
+  EXPECT_EQ(channels.take_back_events(number, 5), 1u) << "readers have claimed four";
   EXPECT_FALSE(readable());
   EXPECT_EQ(::fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
 }
 
 // A thread waits for events, and takes the count of one that is being taken back. Who takes it back must not wait for
-// the next, as it holds what the reader needs to go on; and hears which of the two has it.
+// the next, as it holds a lock that the reader needs; and learns which of the two has it.
 TEST_F(ChannelsTest, AReaderMayTakeWhatIsBeingTakenBack) {
   constexpr std::uint32_t kEvents = 20'000;
   std::atomic<bool> ends{false};
-  std::uint32_t told = 0, taken_back = 0;
+  std::uint32_t fetched = 0, taken_back = 0;
   std::thread reader([&] {
-    for (; !ends && read_one(); ++told) {
+    for (; !ends && read_one(); ++fetched) {
     }
   });
   for (std::uint32_t i = 0; i < kEvents; ++i) {
@@ -67,7 +67,7 @@ TEST_F(ChannelsTest, AReaderMayTakeWhatIsBeingTakenBack) {
   channels.event_added(number);
   reader.join();
   const std::uint32_t left = readable() ? 1 : 0;
-  EXPECT_EQ(told + taken_back + left, kEvents + 1);
+  EXPECT_EQ(fetched + taken_back + left, kEvents + 1);
 }
 
 }  // namespace

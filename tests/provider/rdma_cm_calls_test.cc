@@ -127,10 +127,10 @@ TEST(RdmaCmCalls, AReaderOfAnEventThatHasJustComeFindsIt) {
     ASSERT_EQ(next_event(world.client), RDMA_CM_EVENT_ESTABLISHED);
     ASSERT_EQ(next_event(world.server), RDMA_CM_EVENT_ESTABLISHED);
     without_waiting(world.server);
-    std::atomic<bool> told{false};
+    std::atomic<bool> polled{false};
     std::thread reader([&] {
       EXPECT_TRUE(readable(world.server));
-      told = true;
+      polled = true;
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       rdma_cm_event* event = nullptr;
       if (rdma_get_cm_event(world.server.channel, &event) != 0) return;
@@ -141,7 +141,7 @@ TEST(RdmaCmCalls, AReaderOfAnEventThatHasJustComeFindsIt) {
     });
     rdma_destroy_qp(child);
     ASSERT_EQ(rdma_disconnect(world.active.id), 0);
-    while (!told) std::this_thread::yield();
+    while (!polled) std::this_thread::yield();
     EXPECT_EQ(rdma_destroy_id(child), 0);
     reader.join();
   }

@@ -69,7 +69,7 @@ void LossHistory::feedback_came(const wire::Ffm& ffm, Instant now) {
   for_each_named(ffm, [&](Missing& missing) {
     const bool first = static_cast<std::uint64_t>(missing.feedbacks.front().ns()) == ffm.timestamp;
     missing.first_feedback_heard = missing.first_feedback_heard || first;
-    if (!missing.told) missing.told = now;
+    if (!missing.reported) missing.reported = now;
   });
 }
 
@@ -77,7 +77,7 @@ void LossHistory::judged(const wire::BitmapAck& ack, Instant now) {
   const std::int64_t start = place_of(ack.base);
   for (std::int64_t at = start; at < start + ack.judged; ++at) {
     const auto missing = missing_.find(at);
-    if (missing != missing_.end() && !missing->second.told) missing->second.told = now;
+    if (missing != missing_.end() && !missing->second.reported) missing->second.reported = now;
   }
 }
 
@@ -101,7 +101,7 @@ void LossHistory::arrived(std::int64_t place, Instant now) {
       story.shown = missing->second.shown;
       story.feedbacks = std::move(missing->second.feedbacks);
       story.first_feedback_heard = missing->second.first_feedback_heard;
-      story.told = missing->second.told;
+      story.reported = missing->second.reported;
     }
   }
   if (missing != missing_.end()) missing_.erase(missing);

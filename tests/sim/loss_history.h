@@ -21,7 +21,7 @@ struct LossStory {
   std::optional<Instant> shown;    // a later packet arrived: the receiver can see the gap
   std::vector<Instant> feedbacks;  // when an FFM named it ...
   bool first_feedback_heard = false;
-  std::optional<Instant> told;  // an FFM, or an acknowledgement's `judged`, first reached the sender
+  std::optional<Instant> reported;  // an FFM, or an acknowledgement's `judged`, first reached the sender
   Instant placed;
   [[nodiscard]] Duration recovery() const { return placed - first_sent - shortest_trip; }
 };
@@ -45,7 +45,7 @@ class LossHistory : public sim::Observer {
     Instant shown;
     std::vector<Instant> feedbacks;
     bool first_feedback_heard = false;
-    std::optional<Instant> told;
+    std::optional<Instant> reported;
   };
   [[nodiscard]] std::int64_t place_of(Psn psn) const;
   void feedback_left(const wire::Ffm& ffm, Instant now);

@@ -30,8 +30,8 @@ std::string cause(const LossStory& story) {
   if (!story.shown) {
     name += ", nothing came behind it";
   } else if (!story.feedbacks.empty() && !story.first_feedback_heard) {
-    name += story.told && *story.told < story.copies[1] + kTick ? ", reported by an acknowledgement or again"
-                                                                : ", not reported";
+    name += story.reported && *story.reported < story.copies[1] + kTick ? ", reported by an acknowledgement or again"
+                                                                        : ", not reported";
   }
   return name;
 }
@@ -60,8 +60,8 @@ void print_stages(const std::vector<LossStory>& stories) {
     const Instant due = story.first_sent + story.shortest_trip;
     if (story.shown) shown.push_back(us(*story.shown - due));
     if (story.shown && !story.feedbacks.empty()) said.push_back(us(story.feedbacks.front() - *story.shown));
-    if (story.told && !story.feedbacks.empty()) arrived.push_back(us(*story.told - story.feedbacks.front()));
-    if (story.told) left.push_back(us(story.copies[1] - *story.told));
+    if (story.reported && !story.feedbacks.empty()) arrived.push_back(us(*story.reported - story.feedbacks.front()));
+    if (story.reported) left.push_back(us(story.copies[1] - *story.reported));
     placed.push_back(us(story.placed - story.copies.back()));
     for (std::size_t i = 2; i < story.copies.size(); ++i) between.push_back(us(story.copies[i] - story.copies[i - 1]));
   }
@@ -90,7 +90,7 @@ void print_stories(std::vector<LossStory> stories, std::size_t count) {
     std::printf(" FFMs");
     for (const Instant at : story.feedbacks) std::printf(" %.0f", us(at - due));
     std::printf(story.first_feedback_heard ? " (first arrived)" : " (first lost)");
-    if (story.told) std::printf(" reported %.0f", us(*story.told - due));
+    if (story.reported) std::printf(" reported %.0f", us(*story.reported - due));
     std::printf(" copies");
     for (std::size_t c = 1; c < story.copies.size(); ++c) std::printf(" %.0f", us(story.copies[c] - due));
     std::printf("\n");

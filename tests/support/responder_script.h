@@ -173,7 +173,7 @@ class ResponderScript {
     return *this;
   }
   // A switch reports that it has dropped a packet of this side.
-  ResponderScript& hears(const wire::Edn& edn) {
+  ResponderScript& gets_edn(const wire::Edn& edn) {
     responder->handle_edn(edn, now_);
     return *this;
   }

@@ -126,7 +126,7 @@ TEST(SendWindow, PassesAll) {
   EXPECT_EQ(window.room(), 8u) << "nothing is held behind the base";
   EXPECT_EQ(window.use().bytes, 0u) << "nor in memory";
   window.sent(0, Instant{});
-  EXPECT_EQ(window.told(Psn{1}), 0u);
+  EXPECT_EQ(window.reported(Psn{1}), 0u);
   EXPECT_EQ(window.entry(Psn{1}).state, EntryState::kSentUnacked);
   window.sent(0, Instant{});
   window.acknowledge(Psn{2});

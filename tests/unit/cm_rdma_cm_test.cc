@@ -274,7 +274,7 @@ TEST_F(RdmaCms, AnEventOfTheProgramsOwnWaitsBehindTheOthers) {
   EXPECT_EQ(a_.write_event(id + 1, Kind::kUser, 0, 0).error(), ENOENT);
   EXPECT_EQ(a_.destroy(id, now_).value(), 3u) << "all of which the program must acknowledge";
 
-  // A request that is not accepted has no program's identifier to be told by.
+  // A request that is not accepted has no program's identifier for an event.
   (void)listener();
   const IdNumber active = resolved();
   ASSERT_TRUE(a_.connect(active, parameters(0x111), {}, now_).ok());
@@ -283,7 +283,7 @@ TEST_F(RdmaCms, AnEventOfTheProgramsOwnWaitsBehindTheOthers) {
   EXPECT_EQ(b_.write_event(request.id, Kind::kUser, 0, 0).error(), EINVAL);
 }
 
-// A thread has been told that an event is there, and before it can fetch it another one destroys the identifier. It
+// A thread has read the count of an event, and before it fetches the event another one destroys the identifier. It
 // would wait for the next event, which may never come.
 TEST_F(RdmaCms, AReaderThatWasToldOfAnEventFindsOne) {
   const IdNumber id = a_.create(kChannel, 0xA0).value();

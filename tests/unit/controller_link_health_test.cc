@@ -68,7 +68,7 @@ TEST(LinkHealth, OldLoadsAreForgottenButNotThatALinkIsDown) {
   health.handle_report(with_queue(900), limits, at(0));
   pass(health, limits, at(10'000));
   EXPECT_FALSE(health.congested());
-  EXPECT_FALSE(health.heard());
+  EXPECT_FALSE(health.last_report());
   health.handle_report(down(), limits, at(10'001));
   pass(health, limits, at(100'000));
   EXPECT_FALSE(health.usable());

@@ -19,7 +19,7 @@ class PathsOfAPeer : public testing::Test {
   }
   // Packets [first, last] come by `path`.
   void come(std::uint8_t path, std::uint32_t first, std::uint32_t last, Duration when = 0_us) {
-    paths.heard(path, at(when));
+    paths.on_packet(path, at(when));
     paths.received(path, kBase, Psn{first}, last - first + 1);
   }
   // A packet that states: `run` PSNs that end `distance` before it left on its path right before it.
@@ -89,11 +89,11 @@ TEST_F(PathsOfAPeer, WithoutAKnownPathAllInUseMustHavePassed) {
 }
 
 TEST_F(PathsOfAPeer, APathThatHasBeenSilentForLongHoldsNothingBack) {
-  for (Duration when = 0_us; when <= 11_ms; when = when + 500_us) paths.heard(0, at(when));
+  for (Duration when = 0_us; when <= 11_ms; when = when + 500_us) paths.on_packet(0, at(when));
   come(0, 1003, 1003, 11_ms);
   come(1, 1004, 1004, 11_ms);
   EXPECT_TRUE(passed(0, 11_ms)) << "nothing came on path 2 for more than 10 ms";
-  paths.heard(2, at(11_ms));
+  paths.on_packet(2, at(11_ms));
   EXPECT_FALSE(passed(0, 11_ms));
 }
 
@@ -104,7 +104,7 @@ TEST_F(PathsOfAPeer, AfterAPauseOfAllNoneCountsAsSilent) {
 }
 
 TEST_F(PathsOfAPeer, WithPacketsOfOtherPathsAllCannotBeKnown) {
-  paths.heard(7, at(0_us));
+  paths.on_packet(7, at(0_us));
   for (std::uint8_t path = 0; path < 3; ++path) come(path, 1003u + path, 1003u + path);
   EXPECT_FALSE(passed());
   EXPECT_FALSE(paths.laggard_passed(2, gaps[0], at(0_us)));

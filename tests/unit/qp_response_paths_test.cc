@@ -52,7 +52,7 @@ TEST(ResponsePaths, APathThatLosesAllIsSetAsideTriedAndTakenBack) {
   EXPECT_EQ(paths.batch_max(1), 1u);
   EXPECT_EQ(send(paths, 20, 1, at(5_ms)), 1);  // tried
   EXPECT_EQ(paths.take_back(at(6_ms)), std::nullopt);
-  EXPECT_EQ(paths.on_rerequest(Psn{20}, 1, at(6_ms)), std::nullopt);  // in vain
+  EXPECT_EQ(paths.on_rerequest(Psn{20}, 1, at(6_ms)), std::nullopt);  // nothing changes
   EXPECT_EQ(paths.take_back(at(9_ms)), std::nullopt);
   EXPECT_EQ(send(paths, 21, 1, at(9_ms)), 1);
   EXPECT_EQ(paths.take_back(at(17_ms)), 1);

@@ -68,7 +68,7 @@ class DelayJudgeTest : public testing::Test {
   void acknowledge(std::uint64_t sequence, Duration at) {
     newest_[sequence].acknowledged = true;
     judge_.delivered(newest_[sequence].at, newest_[sequence].again, Instant{} + at);
-    judge_.heard(std::nullopt);
+    judge_.on_echo(std::nullopt);
   }
   std::vector<std::uint64_t> overdue(Duration at) {
     std::vector<std::uint64_t> found;
@@ -136,7 +136,7 @@ TEST_F(DelayJudgeTest, DelaysOfRetransmissionsDoNotCount) {
   send(1, 10_us);
   send(2, 20_us);
   acknowledge(2, 30_us);
-  judge_.heard(Instant{} + 40_us);
+  judge_.on_echo(Instant{} + 40_us);
   EXPECT_THAT(overdue(30_us), ElementsAre(1));
 }
 
@@ -156,7 +156,7 @@ TEST_F(DelayJudgeTest, ASilentPathGetsFew) {
   EXPECT_EQ(overdue(1_ms).size(), DelayJudge::kSilentMax);
   EXPECT_THAT(overdue(2_ms), IsEmpty());
   EXPECT_EQ(judge_.walk_at(kLimits), std::nullopt);
-  judge_.heard(Instant{} + 2_ms);  // a later packet has arrived: all the rest is lost
+  judge_.on_echo(Instant{} + 2_ms);  // a later packet has arrived: all the rest is lost
   EXPECT_EQ(overdue(2_ms).size(), 499 - DelayJudge::kSilentMax);
 }
 

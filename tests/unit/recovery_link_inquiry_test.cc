@@ -45,17 +45,17 @@ TEST(LinkInquiry, RestsWhileNoTimeMakesItDue) {
 TEST(LinkInquiry, AnswersThatCount) {
   const WanConfig config{.hop_limit = 4};
   LinkInquiry inquiry;
-  EXPECT_EQ(inquiry.heard(0, {.hop = 0}, config), LinkInquiry::Verdict::kUnasked);
+  EXPECT_EQ(inquiry.on_reply(0, {.hop = 0}, config), LinkInquiry::Verdict::kUnasked);
   inquiry.asked(77, kStart + 10_ms, kStart);
-  EXPECT_EQ(inquiry.heard(76, {.hop = 0}, config), LinkInquiry::Verdict::kUnasked);
-  EXPECT_EQ(inquiry.heard(77, {.hop = 0, .over_limits = true}, config), LinkInquiry::Verdict::kTaken);
-  EXPECT_EQ(inquiry.heard(77, {.hop = 0, .over_limits = true}, config), LinkInquiry::Verdict::kRepeated);
-  EXPECT_EQ(inquiry.heard(77, {.hop = 2}, config), LinkInquiry::Verdict::kTaken);
-  EXPECT_EQ(inquiry.heard(77, {.hop = 4}, config), LinkInquiry::Verdict::kRepeated) << "beyond the limit";
+  EXPECT_EQ(inquiry.on_reply(76, {.hop = 0}, config), LinkInquiry::Verdict::kUnasked);
+  EXPECT_EQ(inquiry.on_reply(77, {.hop = 0, .over_limits = true}, config), LinkInquiry::Verdict::kTaken);
+  EXPECT_EQ(inquiry.on_reply(77, {.hop = 0, .over_limits = true}, config), LinkInquiry::Verdict::kRepeated);
+  EXPECT_EQ(inquiry.on_reply(77, {.hop = 2}, config), LinkInquiry::Verdict::kTaken);
+  EXPECT_EQ(inquiry.on_reply(77, {.hop = 4}, config), LinkInquiry::Verdict::kRepeated) << "beyond the limit";
   EXPECT_EQ(inquiry.congested(), 1u);
   EXPECT_EQ(inquiry.links().size(), 2u);
   inquiry.close();
-  EXPECT_EQ(inquiry.heard(77, {.hop = 1}, config), LinkInquiry::Verdict::kUnasked) << "too late";
+  EXPECT_EQ(inquiry.on_reply(77, {.hop = 1}, config), LinkInquiry::Verdict::kUnasked) << "too late";
 }
 
 TEST(LinkInquiry, CongestedLinks) {

@@ -12,19 +12,19 @@ constexpr Duration kNone{};
 TEST(Overtaking, WhatLeftLaterAndArrivedPasses) {
   Overtaking order;
   EXPECT_FALSE(order.passed(kStart)) << "nothing was received";
-  order.heard(kStart);
+  order.on_echo(kStart);
   EXPECT_FALSE(order.passed(kStart));
-  order.heard(kStart + Overtaking::kGrain);
+  order.on_echo(kStart + Overtaking::kGrain);
   EXPECT_FALSE(order.passed(kStart)) << "may have left at once";
-  order.heard(kStart + Overtaking::kGrain + kTick);
+  order.on_echo(kStart + Overtaking::kGrain + kTick);
   EXPECT_TRUE(order.passed(kStart));
-  order.heard(kStart);  // an older acknowledgement comes later
+  order.on_echo(kStart);  // an older acknowledgement comes later
   EXPECT_TRUE(order.passed(kStart));
 }
 
 TEST(Overtaking, ToleratesAQuarterMoreThanWasSeenUpToTheCeiling) {
   Overtaking order;
-  order.heard(kStart + 20_us);
+  order.on_echo(kStart + 20_us);
   order.came_late(kStart, 50_us);
   EXPECT_EQ(order.tolerance(), 25_us);
   order.came_late(kStart + 12_us, 50_us);
@@ -39,12 +39,12 @@ TEST(Overtaking, ToleratesAQuarterMoreThanWasSeenUpToTheCeiling) {
 
 TEST(Overtaking, ForgetsByHalves) {
   Overtaking order;
-  order.heard(kStart);
+  order.on_echo(kStart);
   order.came_late(kStart - 32_us, 50_us);
   EXPECT_EQ(order.tolerance(), 40_us);
-  order.heard(kStart + Duration::from_ns(1 << 27));
+  order.on_echo(kStart + Duration::from_ns(1 << 27));
   EXPECT_EQ(order.tolerance(), 20_us);
-  order.heard(kStart + Duration::from_ns(5 << 27));
+  order.on_echo(kStart + Duration::from_ns(5 << 27));
   EXPECT_EQ(order.tolerance(), Duration::from_ns(1250));
   EXPECT_FALSE(order.at_rest());
   order.elapse(kStart + 100_s);

@@ -85,7 +85,7 @@ class WideAreaFeedback : public WideArea {
   WideAreaFeedback() : WideArea(RecoveryMode::kWanFeedback) {}
 };
 
-// The receiver tells reordering from loss; its verdict is applied.
+// The receiver separates reordering from loss; its verdict is applied.
 TEST_F(WideAreaFeedback, TheReceiversVerdictComesFirst) {
   acknowledge();
   EXPECT_THAT(sent(), IsEmpty());

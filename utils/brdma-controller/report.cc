@@ -49,7 +49,7 @@ Json links_json(const ctl::Controller& controller) {
     const ctl::LinkHealth& health = controller.health(i);
     const ctl::LinkReport& last = health.last();
     Json age;  // null: nothing was received recently
-    if (health.heard()) age = (now - *health.heard()).ns() / 1'000'000;
+    if (health.last_report()) age = (now - *health.last_report()).ns() / 1'000'000;
     links.push_back({{"from", map.switches()[link.from]},
                      {"port", link.port},
                      {"to", map.switches()[link.to]},

@@ -161,8 +161,8 @@ void ControllerLink::received(const session::Message& message) {
     if (book_.state().slots[slot].state != SlotState::kLeased) continue;
     const auto link = find_link_(slot);
     if (link == nullptr) continue;
-    ++(link->tell({{"do", "lower"}, {"destination", destination}}) ? counters_.control_handed
-                                                                   : counters_.control_unread);
+    ++(link->notify({{"do", "lower"}, {"destination", destination}}) ? counters_.control_handed
+                                                                     : counters_.control_unread);
   }
 }
 

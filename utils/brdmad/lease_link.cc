@@ -69,7 +69,7 @@ std::uint64_t LeaseLink::ask(Json question, Done done) {
   return id;
 }
 
-bool LeaseLink::tell(const Json& news) { return write_("\n" + news.dump() + "\n"); }
+bool LeaseLink::notify(const Json& news) { return write_("\n" + news.dump() + "\n"); }
 
 void LeaseLink::give_up(std::uint64_t id) {
   open_.erase(id);

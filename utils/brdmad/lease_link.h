@@ -40,7 +40,7 @@ class LeaseLink {
   // that stops waiting calls give_up() with the number that ask() returned.
   std::uint64_t ask(Json question, Done done);
   // A message without an answer. False: the process does not read.
-  [[nodiscard]] bool tell(const Json& news);
+  [[nodiscard]] bool notify(const Json& news);
   void give_up(std::uint64_t id);
 
   void take(std::string_view bytes);  // received bytes

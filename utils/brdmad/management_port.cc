@@ -169,7 +169,7 @@ void ManagementPort::pass_on(const cm::Endpoints& endpoints, wire::MadBytes byte
   io::CmFrame frame{
       .kind = io::CmFrameKind::kMad, .scope = endpoints.scope, .local = endpoints.local, .remote = endpoints.remote};
   std::copy(bytes.begin(), bytes.end(), frame.mad.begin());
-  if (const auto* drep = std::get_if<wire::CmDrep>(&mad->message)) heard(endpoints, *drep);
+  if (const auto* drep = std::get_if<wire::CmDrep>(&mad->message)) on_disconnect_reply(endpoints, *drep);
   if (const auto service = service_of(mad->message)) {
     if (deliver_to_listener(*service, frame)) return;
     if (held_.size() < kHeldMax && expects_listener(*service, endpoints.local)) {
@@ -198,7 +198,7 @@ bool ManagementPort::expects_listener(std::uint64_t service, const IpAddress& ad
 }
 
 // The peer of a process that is gone is notified.
-void ManagementPort::heard(const cm::Endpoints& endpoints, const wire::CmDrep& drep) {
+void ManagementPort::on_disconnect_reply(const cm::Endpoints& endpoints, const wire::CmDrep& drep) {
   std::erase_if(farewells_, [&](const Leaving& leaving) {
     const auto& dreq = std::get<wire::CmDreq>(leaving.farewell.mad.message);
     return dreq.local_comm_id == drep.remote_comm_id && dreq.remote_comm_id == drep.local_comm_id &&

@@ -99,7 +99,7 @@ class ManagementPort {
   void look_at_held();
   void end_of_taking_over();
   void say_farewells();
-  void heard(const cm::Endpoints& endpoints, const wire::CmDrep& drep);
+  void on_disconnect_reply(const cm::Endpoints& endpoints, const wire::CmDrep& drep);
   bool deliver_to_listener(std::uint64_t service, const io::CmFrame& frame);
   [[nodiscard]] bool expects_processes() const { return Clock::now() < processes_known_at_; }
   [[nodiscard]] bool expects_listener(std::uint64_t service, const IpAddress& address) const;

@@ -200,8 +200,8 @@ void Worker::receive_icmp() {
 IcmpIntake::Delivery Worker::hand_icmp(std::uint32_t slot, const IcmpIntake::Messages& messages) {
   const auto process = link(lessee_of(book_.state(), slot));
   if (process == nullptr) return IcmpIntake::Delivery::kNobody;
-  return process->tell({{"do", "icmp"}, {"messages", messages}}) ? IcmpIntake::Delivery::kDone
-                                                                 : IcmpIntake::Delivery::kUnread;
+  return process->notify({{"do", "icmp"}, {"messages", messages}}) ? IcmpIntake::Delivery::kDone
+                                                                   : IcmpIntake::Delivery::kUnread;
 }
 
 std::vector<std::uint32_t> Worker::leased_slots() const {

@@ -27,7 +27,7 @@ std::uint32_t share(std::uint64_t part, std::uint64_t whole) {
 void LinkHealth::handle_report(const LinkReport& report, const LinkLimits& limits, Instant now, bool over_limits) {
   judge_up(report.up, limits, now);
   last_ = report;
-  heard_ = now;
+  last_report_ = now;
   judge_congestion(limits.state, over_limits, now);
   judge_load();
 }
@@ -80,13 +80,13 @@ void LinkHealth::judge_load() {
 
 bool LinkHealth::handle_timeout(const LinkLimits& limits, Instant now) {
   const std::uint64_t before = version_;
-  if (heard_ && now >= *heard_ + limits.age_max) {
+  if (last_report_ && now >= *last_report_ + limits.age_max) {
     version_ += congested_ || load_step_ != 0 ? 1 : 0;
     congested_ = false;
     calm_since_.reset();
     load_step_ = 0;
     last_.load = last_.queue = 0;
-    heard_.reset();
+    last_report_.reset();
   }
   if (calm_since_ && now >= *calm_since_ + limits.clear_after) {
     calm_since_.reset();
@@ -106,7 +106,7 @@ std::optional<Instant> LinkHealth::next_timeout(const LinkLimits& limits) const 
   const auto consider = [&next](const std::optional<Instant>& since, Duration after) {
     if (since && (!next || *since + after < *next)) next = *since + after;
   };
-  consider(heard_, limits.age_max);
+  consider(last_report_, limits.age_max);
   consider(calm_since_, limits.clear_after);
   consider(up_since_, up_after(limits));
   return next;

@@ -56,7 +56,7 @@ class LinkHealth {
   [[nodiscard]] Cost cost(Duration delay) const;
   [[nodiscard]] Cost cost_without_load(Duration delay) const;
   [[nodiscard]] const LinkReport& last() const { return last_; }
-  [[nodiscard]] std::optional<Instant> heard() const { return heard_; }
+  [[nodiscard]] std::optional<Instant> last_report() const { return last_report_; }
   // Counts up whenever usable(), congested() or cost() changed.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
@@ -67,7 +67,7 @@ class LinkHealth {
   [[nodiscard]] Duration up_after(const LinkLimits& limits) const;
 
   LinkReport last_;
-  std::optional<Instant> heard_;
+  std::optional<Instant> last_report_;
   std::optional<Instant> calm_since_;  // congested, but within the limits since then
   std::optional<Instant> up_since_;    // up, but not usable yet
   std::optional<Instant> downed_;      // last

@@ -73,18 +73,19 @@ void DropNotifier::dropped(const RoceView& packet, Duration drain, Instant now) 
     beginning = ConstBytes{made}.first(headers + rest);
   }
   const DropFlow flow = flow_of(packet, *bth);
-  for (const DropReport& report : table_.dropped(flow, {bth->psn.value(), 1, beginning}, drain, now)) tell(report, now);
+  for (const DropReport& report : table_.dropped(flow, {bth->psn.value(), 1, beginning}, drain, now))
+    send_report(report, now);
 }
 
 void DropNotifier::enqueued(const RoceView& packet, Instant now) {
   if (table_.flows() == 0) return;
   const auto bth = repaired_packet(packet);
   if (!bth) return;
-  if (const auto report = table_.enqueued(flow_of(packet, *bth))) tell(*report, now);
+  if (const auto report = table_.enqueued(flow_of(packet, *bth))) send_report(*report, now);
 }
 
 void DropNotifier::handle_timeout(Instant now) {
-  while (const auto report = table_.poll_silent(now)) tell(*report, now);
+  while (const auto report = table_.poll_silent(now)) send_report(*report, now);
 }
 
 std::optional<DropNotice> DropNotifier::poll() {
@@ -94,7 +95,7 @@ std::optional<DropNotice> DropNotifier::poll() {
   return notice;
 }
 
-void DropNotifier::tell(const DropReport& report, Instant now) {
+void DropNotifier::send_report(const DropReport& report, Instant now) {
   const bool icmp = config_.form == EdnForm::kIcmp && report.flow.source.is_v4();
   const auto notice = icmp ? as_icmp(report) : as_roce(report);
   if (!notice) {

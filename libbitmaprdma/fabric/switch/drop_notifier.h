@@ -75,7 +75,7 @@ class DropNotifier {
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  void tell(const DropReport& report, Instant now);
+  void send_report(const DropReport& report, Instant now);
   [[nodiscard]] bool may_send(Instant now);
   [[nodiscard]] static std::optional<DropNotice> as_icmp(const DropReport& report);
   [[nodiscard]] static std::optional<DropNotice> as_roce(const DropReport& report);

@@ -85,7 +85,7 @@ void Requester::Impl::note_overtaken(Psn late, Instant now) {
   const Instant sent = window.sent_at(late, now), newest = window.sent_at(psn_of(arrived_end - 1), now);
   if (newest <= sent) return;
   recovery::Overtaking& overtaking = repairing().overtaking;
-  overtaking.heard(newest);
+  overtaking.on_echo(newest);
   overtaking.came_late(sent, id.recovery->age_max);
 }
 
@@ -154,7 +154,7 @@ void Requester::Impl::acknowledge_each_before(Sequence boundary, Instant now) {
 // Acknowledges the packets that the peer has reported, 64 at a time.
 void Requester::Impl::acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now) {
   for (Sequence at = from; at < to; at += 64) {
-    std::uint64_t left = ~window.told(psn_of(at));
+    std::uint64_t left = ~window.reported(psn_of(at));
     if (to - at < 64) left &= (std::uint64_t{1} << (to - at)) - 1;
     ++looked_at;
     for (; left != 0; left &= left - 1) acknowledge(at + static_cast<Sequence>(std::countr_zero(left)), message, now);
@@ -353,7 +353,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
     const std::uint64_t bits = bits_at(ack, at, count);
     if (bits == 0) continue;
     end = from + at + static_cast<Sequence>(std::bit_width(bits));
-    for (std::uint64_t news = bits & ~window.told(psn_of(from + at)); news != 0; news &= news - 1)
+    for (std::uint64_t news = bits & ~window.reported(psn_of(from + at)); news != 0; news &= news - 1)
       progress = take_reported(from + at + static_cast<Sequence>(std::countr_zero(news)), now) || progress;
   }
   if (progress) note_progress(now);
@@ -366,7 +366,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
   }
   // Needed only after a retransmission or a late packet.
   if (echo && !paths && (loss_recovery != nullptr || resent_under_way != 0)) [[unlikely]]
-    repairing().overtaking.heard(std::min(echo->sent, now));
+    repairing().overtaking.on_echo(std::min(echo->sent, now));
   apply_judgement(from, std::min(from + ack.judged, end), now);
   resend_old_holes(from, end, echo, now);
 }

@@ -30,7 +30,7 @@ recovery::DelayJudge::Limits Requester::Impl::delay_limits() const {
 // Spec 3, step 3. A receiver that judges too distinguishes reordering from loss: its feedback requests the packet then.
 void Requester::Impl::on_delay_samples(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from,
                                        Instant now) {
-  judge.heard(ack.echo_valid ? std::optional{std::min(wire::instant_of(ack.ts_echo, now), now)} : std::nullopt);
+  judge.on_echo(ack.echo_valid ? std::optional{std::min(wire::instant_of(ack.ts_echo, now), now)} : std::nullopt);
   judge.trim([&](Sequence sequence, Instant sent) { return waits_since(sequence, sent, now); });
   if (id.recovery->mode != RecoveryMode::kWan || distance(ack.highest, ack.base) <= 0) return;
   const auto wait = judge.wait();

@@ -75,7 +75,7 @@ void Requester::handle_link_state(const wire::LinkStateFeedback& feedback) {
   if (inquiry == nullptr) return me.env.count(Counter::kLinkStateUnasked);
   const WanConfig& config = me.id.recovery->wan;
   const recovery::LinkFacts link = facts_of(feedback);
-  switch (inquiry->heard(feedback.nonce, link, config)) {
+  switch (inquiry->on_reply(feedback.nonce, link, config)) {
     case recovery::LinkInquiry::Verdict::kUnasked:
       return me.env.count(Counter::kLinkStateUnasked);
     case recovery::LinkInquiry::Verdict::kRepeated:

@@ -11,7 +11,7 @@ void Responder::Impl::note_path(const wire::Packet& packet, Instant now) {
   if (!paths) {
     paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, arrived_at(now));
   }
-  paths->heard(packet.bxth.path, arrived_at(now));
+  paths->on_packet(packet.bxth.path, arrived_at(now));
   if (ack.pending && ack.echo_kept) return;
   note_echo(packet.bxth.path, packet.bxth.timestamp, now);
   ack.echo_kept = false;

@@ -47,7 +47,7 @@ void ReceivePaths::configure(const RecoveryConfig& config) {
   for (Path& path : paths_) path.within.configure(within_a_path(config));
 }
 
-void ReceivePaths::heard(std::uint8_t path, Instant now) {
+void ReceivePaths::on_packet(std::uint8_t path, Instant now) {
   if (now - last_arrival_ > kPause) busy_since_ = now;
   last_arrival_ = now;
   if (path < paths_.size()) {

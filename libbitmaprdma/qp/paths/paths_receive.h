@@ -34,7 +34,7 @@ class ReceivePaths {
 
   void configure(const RecoveryConfig& config);  // applies changed settings
   // A packet came, early or not.
-  void heard(std::uint8_t path, Instant now);
+  void on_packet(std::uint8_t path, Instant now);
   // [first, first + count) came early and is marked in the global bitmap.
   void received(std::uint8_t path, Psn base, Psn first, std::uint32_t count);
   // The base passes [base, base + count).

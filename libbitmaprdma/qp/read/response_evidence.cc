@@ -20,7 +20,7 @@ void Requester::recovery_changed() {
 void Requester::Impl::note_response_path(const wire::Packet& packet, Instant now) {
   if (!response_receive_paths)
     response_receive_paths = std::make_unique<ReceivePaths>(*id.recovery, id.receiving_paths, env.segments, now);
-  response_receive_paths->heard(packet.bxth.path, now);
+  response_receive_paths->on_packet(packet.bxth.path, now);
   response_receive_paths->received(packet.bxth.path, window.base(), packet.bth.psn, 1);
 }
 

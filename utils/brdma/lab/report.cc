@@ -163,7 +163,7 @@ void print_queue_table(const Json& show) {
 void print_notifications(const Json& show) {
   const Json& ecn = show.at("ecn");
   const Json& edn = show.at("edn");
-  std::vector<std::vector<std::string>> table{{"told to senders:"}};
+  std::vector<std::vector<std::string>> table{{"reported to senders:"}};
   const auto add = [&table](const char* label, const Json& from, const char* name) {
     table.push_back({label, grouped(count(from, name))});
   };

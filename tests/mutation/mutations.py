@@ -61,7 +61,7 @@ MUTATIONS = [
         "  if (lost * 2 <= timeouts->packets) return;\n": "",
     }),
     ("a silent peer is never given up", "qp/loss/timeout.cc", {
-        "if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;":
+        "if (window.in_window() == 0 || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;":
             "return std::nullopt;",
     }),
     ("an error flushes the receives no more", "qp/state/queue_pair.cc", {

@@ -17,7 +17,7 @@ inline bool Requester::Impl::acknowledges_in_bulk() const {
 
 inline bool Requester::Impl::acknowledges_all(const CumulativeAck& ack) const {
   return ack.base == window.next() && window.in_window() > 0 && cumulative == base && acknowledges_in_bulk() &&
-         loss_recovery == nullptr && !rnr_recovery && !rnr_until && !response_receive_paths;
+         loss_recovery == nullptr && !rnr.is_recovering() && !rnr.waiting() && !response_receive_paths;
 }
 
 inline void Requester::Impl::acknowledge_all(Instant now) {
@@ -30,7 +30,7 @@ inline void Requester::Impl::acknowledge_all(Instant now) {
   window.pass_all();
   flight = Flight{};
   cumulative_moved = base_moved = now;
-  rnr_count = 0;
+  rnr.on_executed_in_steady_state();
   note_progress(now);
 }
 

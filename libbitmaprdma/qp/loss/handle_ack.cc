@@ -1,7 +1,6 @@
 // Acknowledgements: AETHs (standard: everything up to a PSN) and BitmapAcks (everything before the base, and a bitmap
 // of the rest). Both may carry a NAK.
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "base/bit_order.h"
@@ -11,15 +10,6 @@ namespace brdma::qp {
 namespace {
 
 using bitmap::EntryState;
-
-// IBTA table 45: RNR NAK timer codes, in units of 10 us.
-constexpr std::array<std::uint32_t, 32> kRnrTimer10us = {
-    65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
-    256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
-constexpr std::uint8_t kRnrForever = 7;
-
-// A receiver that has taken so many packets after an RNR NAK is ready.
-constexpr std::uint32_t kRnrRecoveryPacketsMax = 64;
 
 std::uint8_t kind_of(std::uint8_t syndrome) { return syndrome & wire::kSyndromeKindMask; }
 constexpr std::uint8_t kKindAck = 0x00, kKindRnr = 0x20, kKindNak = 0x60;
@@ -132,10 +122,9 @@ void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now
   }
   cumulative = boundary;
   cumulative_moved = now;
-  if (rnr_recovery && cumulative >= rnr_recovery->end) widen_rnr_recovery();
-  rnr_count = 0;
+  rnr.on_executed(cumulative);
   note_progress(now);
-  if (rnr_until) end_rnr_wait(now);  // the refused packet has been taken: a receive was posted meanwhile
+  if (rnr.waiting()) end_rnr_wait(now);  // the refused packet has been taken: a receive was posted meanwhile
 }
 
 void Requester::Impl::acknowledge_each_before(Sequence boundary, Instant now) {
@@ -161,15 +150,9 @@ void Requester::Impl::acknowledge_unreported(const Message& message, Sequence fr
   }
 }
 
-void Requester::Impl::widen_rnr_recovery() {
-  rnr_recovery->packets *= 2;
-  rnr_recovery->end = std::max(rnr_recovery->end, cumulative) + rnr_recovery->packets;
-  if (rnr_recovery->packets > kRnrRecoveryPacketsMax) rnr_recovery.reset();
-}
-
 void Requester::Impl::go_back_for_nak(Sequence sequence, Instant now) {
   env.count(Counter::kPacketSeqErr);
-  if (rnr_until) return;
+  if (rnr.waiting()) return;
   const Psn psn = psn_of(sequence);
   const bool acknowledged_again = loss_recovery != nullptr && loss_recovery->gone_back_to == sequence;
   const Duration since = now - window.sent_at(psn, now);
@@ -461,16 +444,14 @@ void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant 
 }
 
 Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant now) {
-  if (rnr_until) return {};  // the RNR NAK that we wait for, repeated
+  if (rnr.waiting()) return {};  // the RNR NAK that we wait for, repeated
   env.count(Counter::kReceivedRnr);
-  if (id.attributes.rnr_retry != kRnrForever && rnr_count++ >= id.attributes.rnr_retry) {
+  if (!rnr.on_nak(at, id.attributes.rnr_retry, id.bitmap_agreed, now + rnr_wait(syndrome))) {
     env.count(Counter::kRnrRetryExceeded);
     env.note(now, id.qpn, trace::EventType::kRnrRetryExceeded, psn_of(at).value());
     return fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
   }
-  if (id.bitmap_agreed) rnr_recovery = RnrRecovery{at + 1, 1};
   note_progress(now);  // the peer is alive, but its refusals go on counting
-  rnr_until = now + 10_us * static_cast<std::int64_t>(kRnrTimer10us[syndrome & 0x1F]);
   return {};
 }
 

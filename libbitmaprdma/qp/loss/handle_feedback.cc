@@ -31,7 +31,7 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
     return {};
   }
   // The receiver has taken the refused packet; its acknowledgement was lost.
-  if (me.rnr_recovery && distance(ffm.base, me.psn_of(me.rnr_recovery->end)) >= 0) me.rnr_recovery.reset();
+  if (me.rnr.is_recovering() && distance(ffm.base, me.psn_of(me.rnr.end())) >= 0) me.rnr.on_taken();
   const Impl::Feedback feedback{kind == FeedbackOrder::Kind::kOvertaken, me.newest_known(ffm.highest, now)};
   const bool nothing_pending = me.window.pending() == 0;
   for (std::size_t i = 0; i < ffm.gap_count; ++i) {

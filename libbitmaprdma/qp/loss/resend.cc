@@ -85,7 +85,7 @@ bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
     if (!window.contains(psn)) break;
     const Sequence sequence = base + static_cast<Sequence>(distance(psn, window.base()));
     Message& message = message_of(sequence);
-    if ((broken_wqe && message.wqe >= *broken_wqe) || !may_leave(sequence)) break;
+    if ((broken_wqe && message.wqe >= *broken_wqe) || !rnr.may_leave(sequence)) break;
     if (resend_window_full()) {
       env.count(Counter::kResendWindowFull);
       break;
@@ -125,7 +125,7 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   // A standard peer acknowledges only on request: a waiting packet behind this one depends on it.
-  packet.bth.ack_request = window.pending() == 1 || ends_rnr_recovery(sequence) || resend_window_full(1) ||
+  packet.bth.ack_request = window.pending() == 1 || rnr.ends_with(sequence) || resend_window_full(1) ||
                            wants_ack(message, sequence + 1 == message.end());
   if (!congestion_admits(payload)) timers.use_grant();
   if (paths) [[unlikely]]

@@ -20,7 +20,7 @@ bool Requester::Impl::peer_is_stopped() const { return signals && signals->stopp
 
 // Read next to retry_limit_at(), in the same places.
 std::optional<Instant> Requester::Impl::stopped_query_at() const {
-  if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
+  if (window.in_window() == 0 || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;
   return (signals ? signals->stopped : recovery::StoppedPeer{}).query_at(timers.progress(), stopped_limits());
 }
 

@@ -82,7 +82,7 @@ Duration Requester::Impl::response_expected() const {
 }
 
 std::optional<Instant> Requester::Impl::retransmit_deadline() const {
-  if (window.in_window() == 0 || rnr_until) return std::nullopt;
+  if (window.in_window() == 0 || rnr.waiting()) return std::nullopt;
   if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;
   const Duration timeout = id.bitmap_agreed ? retransmit_timeout() : attribute_timeout();
   return timers.armed() + (peer_is_stopped() ? std::max(timeout, stopped_timeout()) : timeout);
@@ -92,7 +92,7 @@ std::optional<Instant> Requester::Impl::retransmit_deadline() const {
 Duration Requester::Impl::stopped_timeout() const { return std::min(kBackoffMax, retries_time() / 4); }
 
 std::optional<Instant> Requester::Impl::probe_deadline() const {
-  if (window.in_window() == 0 || window.pending() > 0 || rnr_until || timers.probe_sent()) return std::nullopt;
+  if (window.in_window() == 0 || window.pending() > 0 || rnr.waiting() || timers.probe_sent()) return std::nullopt;
   if (follows_irn()) return std::nullopt;
   // A standard peer does not acknowledge a duplicate probe; but a READ can be re-requested from any peer.
   if (!id.bitmap_agreed && (responses.packets == 0 || goes_back())) {
@@ -109,7 +109,7 @@ Duration Requester::Impl::stall_limit() const {
 }
 
 std::optional<Instant> Requester::Impl::stall_deadline() const {
-  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until || sender_judge) return std::nullopt;
+  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr.waiting() || sender_judge) return std::nullopt;
   if (!timers.acknowledged_since_stall()) return std::nullopt;
   return cumulative_moved + stall_limit();
 }
@@ -149,7 +149,7 @@ void Requester::Impl::extend_bridge(Instant now) {
 }
 
 std::optional<Instant> Requester::Impl::retry_limit_at() const {
-  if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
+  if (window.in_window() == 0 || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;
   const Instant from = signals ? signals->stopped.silent_from(timers.progress()) : timers.progress();
   return from + retries_time();
 }
@@ -176,7 +176,7 @@ bool Requester::Impl::may_exceed_retry_limit() const { return timers.backoff() >
 // Packets are in flight, and only the retransmission timeout and the probe can be due: the other deadlines of
 // next_timeout() are unset.
 bool Requester::Impl::waits_plainly() const {
-  return window.in_window() > 0 && window.pending() == 0 && id.can_send() && id.bitmap_agreed && !rnr_until &&
+  return window.in_window() > 0 && window.pending() == 0 && id.can_send() && id.bitmap_agreed && !rnr.waiting() &&
          sender_judge == nullptr && !has_signals() && loss_recovery == nullptr && !credit_probe_at &&
          !congestion_limited && arrived_end <= cumulative && !may_exceed_retry_limit();
 }
@@ -199,7 +199,7 @@ Instant Requester::Impl::plain_deadline() const {
 std::optional<Instant> Requester::next_timeout() const {
   const Impl& me = *impl_;
   if (!me.id.can_send()) return std::nullopt;
-  if (me.rnr_until) return me.rnr_until;
+  if (me.rnr.waiting()) return me.rnr.until();
   std::optional<Instant> first = me.retransmit_deadline();
   consider(first, me.probe_deadline());
   if (me.may_exceed_retry_limit()) {
@@ -220,8 +220,8 @@ std::optional<Instant> Requester::next_timeout() const {
 Outcome Requester::handle_timeout(Instant now) {
   Impl& me = *impl_;
   if (!me.id.can_send()) return {};
-  if (me.rnr_until && now >= *me.rnr_until) me.end_rnr_wait(now);
-  if (me.rnr_until) return {};
+  if (me.rnr.wait_is_over(now)) me.end_rnr_wait(now);
+  if (me.rnr.waiting()) return {};
 
   me.note_own_pause(now);
   if (const auto dead = me.retry_limit_at(); dead && now >= *dead && me.may_exceed_retry_limit()) {
@@ -269,7 +269,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
     env.count(Counter::kStallsBegun);
     env.note(now, id.qpn, trace::EventType::kStallBegun, window.base().value());
   }
-  if (rnr_recovery) widen_rnr_recovery();  // the acknowledgements that would have done so may have been lost
+  rnr.on_timeout(cumulative);
   if (!id.bitmap_agreed) {
     request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
     return;
@@ -322,7 +322,7 @@ void Requester::Impl::fire_probe(Instant now) {
 }
 
 void Requester::Impl::end_rnr_wait(Instant now) {
-  rnr_until.reset();
+  rnr.on_wait_over();
   timers.on_rnr_end(now);
   for (Sequence at = std::max(cumulative, base); at < next_sequence(); ++at) {
     const Message& message = message_of(at);

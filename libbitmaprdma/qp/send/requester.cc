@@ -36,7 +36,7 @@ bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
 
 bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
   Impl& me = *this;
-  if (!me.id.can_send() || me.rnr_until || me.paused(now)) return false;
+  if (!me.id.can_send() || me.rnr.waiting() || me.paused(now)) return false;
   if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
     return true;
   const bool resent = me.poll_resend(batch, now);
@@ -59,11 +59,11 @@ bool Requester::has_output(Instant now) const {
 
 bool Requester::Impl::has_output(Instant now) {
   Impl& me = *this;
-  if (!me.id.can_send() || me.rnr_until || me.paused(now)) return false;
+  if (!me.id.can_send() || me.rnr.waiting() || me.paused(now)) return false;
   if (me.window.pending() > 0) {
     if (me.holds_back(now) || me.resend_window_full()) return false;
     const auto next = me.sequence_of(me.window.next_pending(me.window.base()));
-    return next && me.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.timers.has_grant());
+    return next && me.rnr.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.timers.has_grant());
   }
   return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
 }
@@ -109,7 +109,7 @@ Requester::Snapshot Requester::snapshot() const {
       .response_rate = me.response_pace() != nullptr ? std::optional{me.response_pace()->rate.rate()} : std::nullopt,
       .srtt = me.rtt.smoothed(),
       .base_rtt = me.congestion.base_rtt(),
-      .waits_for_receiver = me.rnr_until.has_value(),
+      .waits_for_receiver = me.rnr.waiting(),
       .window = me.window.window(),
       .looked_at = me.looked_at,
       .bitmap = me.window.use()};
@@ -174,9 +174,7 @@ void Requester::Impl::forget_flight() {
   responses = Responses{};
   read_cut = 0;
   packets_since_ack_request = 0;
-  rnr_until.reset();
-  rnr_count = 0;
-  rnr_recovery.reset();
+  rnr = ReceiverNotReady{};
   broken_wqe.reset();
   credit_probe_at.reset();
   credit_override = false;

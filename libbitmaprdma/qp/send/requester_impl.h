@@ -14,6 +14,7 @@
 #include "base/lazy.h"
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
+#include "qp/loss/receiver_not_ready.h"
 #include "qp/loss/retransmission_timers.h"
 #include "qp/loss/sender_judge.h"
 #include "qp/paths/paths_receive.h"
@@ -49,25 +50,6 @@ struct Responses {
   std::uint64_t came = 0;  // bytes received since then
 };
 
-// After an RNR NAK: packets after the refused one may be refused as well, and all behind that dropped again. So only
-// packets before `end` leave; when those have been executed, twice as many.
-struct RnrRecovery {
-  Sequence end = 0;
-  std::uint32_t packets = 1;
-};
-
-}  // namespace brdma::qp
-
-namespace brdma {
-template <>
-struct CompactNone<qp::RnrRecovery> {
-  static constexpr qp::RnrRecovery value() { return {.packets = 0}; }
-  static constexpr bool is(const qp::RnrRecovery& rnr_recovery) { return rnr_recovery.packets == 0; }
-};
-}  // namespace brdma
-
-namespace brdma::qp {
-
 // After the loss of a READ request so many are sent twice.
 inline constexpr std::uint8_t kCopiesAfterLoss = 128;
 
@@ -88,7 +70,6 @@ struct Requester::Impl {
   Lazy<registry::OperationTable> operations;  // segments of large commands in progress
   LossRecovery* loss_recovery = nullptr;      // while a packet is missing or was late (out_of_order.h)
   recovery::RttEstimator rtt;
-  unsigned rnr_count = 0;
   congestion::DelayWindow congestion;           // bytes of requests in flight
   congestion::DelayWindow response_congestion;  // bytes of requested responses
 
@@ -103,8 +84,7 @@ struct Requester::Impl {
   Responses responses;
   RetransmissionTimers timers;
 
-  CompactOptional<Instant> rnr_until;  // receiver was not ready: nothing leaves before
-  CompactOptional<RnrRecovery> rnr_recovery;
+  ReceiverNotReady rnr;
   recovery::FeedbackOrder feedback_order;
   std::uint32_t resent_under_way = 0;         // entries in kRetransmittedUnacked: retransmitted, not acknowledged yet
   std::unique_ptr<SenderJudge> sender_judge;  // only in modes in which the sender judges
@@ -216,7 +196,7 @@ struct Requester::Impl {
   };
   // Steady state: nothing is missing, no recovery in progress. Packets may leave in runs.
   [[nodiscard]] bool in_steady_state() const {
-    return id.bitmap_agreed && !paths && !rnr_recovery && !broken_wqe && sender_judge == nullptr &&
+    return id.bitmap_agreed && !paths && !rnr.is_recovering() && !broken_wqe && sender_judge == nullptr &&
            arrived_end <= cumulative;
   }
   [[nodiscard]] bool may_run() const;
@@ -343,10 +323,6 @@ struct Requester::Impl {
     const std::uint64_t behind = (next_sequence() - arrived_end + resent_under_way) * id.mtu();
     return std::min(flight.pipe, behind + congestion.bytes() / 8);
   }
-  [[nodiscard]] bool may_leave(Sequence sequence) const { return !rnr_recovery || sequence < rnr_recovery->end; }
-  [[nodiscard]] bool ends_rnr_recovery(Sequence sequence) const {
-    return rnr_recovery && sequence + 1 == rnr_recovery->end;
-  }
   bool poll_resend(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool holds_back(Instant now) const;
   [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // with `more` in flight besides
@@ -386,7 +362,6 @@ struct Requester::Impl {
   void resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now);
   [[nodiscard]] bool lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
                                 Instant now) const;
-  void widen_rnr_recovery();
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   void go_back_for_nak(Sequence sequence, Instant now);
   [[nodiscard]] bool refuses_rest(std::uint8_t syndrome, Sequence at) const;

@@ -72,7 +72,7 @@ std::uint32_t Requester::Impl::unstated_window() const {
 }
 
 bool Requester::Impl::ready_to_send_new(Instant now) {
-  if (!may_leave(next_sequence())) return false;
+  if (!rnr.may_leave(next_sequence())) return false;
   const std::uint32_t mtu = id.mtu();
   if (!all_begun_is_sent()) {
     const Message& message = messages.back();
@@ -306,7 +306,7 @@ bool Requester::Impl::wants_ack(const Message& message, bool last) {
   ++packets_since_ack_request;
   const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : unstated_window();
   const bool pressing = nothing_behind() || (waited_for && !id.bitmap_agreed);
-  const bool wanted = (last && pressing) || ends_rnr_recovery(next_sequence()) ||
+  const bool wanted = (last && pressing) || rnr.ends_with(next_sequence()) ||
                       packets_since_ack_request >= ack_request_interval(message) || flight.packets + 1 >= limit;
   if (wanted) packets_since_ack_request = 0;
   return wanted;

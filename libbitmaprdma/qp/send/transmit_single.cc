@@ -11,7 +11,7 @@ namespace brdma::qp {
 inline bool Requester::Impl::is_single_request() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
   return messages.empty() && window.in_window() == 0 && queue.next() + 1 == queue.tail() && id.state == QpState::kRts &&
-         loss_recovery == nullptr && !has_signals() && !rnr_until && read_cut == 0 && in_steady_state() &&
+         loss_recovery == nullptr && !has_signals() && !rnr.waiting() && read_cut == 0 && in_steady_state() &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 

@@ -7,7 +7,7 @@
 namespace brdma::qp {
 
 inline bool Requester::Impl::is_idle() const {
-  return queue.empty() && window.in_window() == 0 && !rnr_until && loss_recovery == nullptr && !has_signals() &&
+  return queue.empty() && window.in_window() == 0 && !rnr.waiting() && loss_recovery == nullptr && !has_signals() &&
          !sender_judge && !paths;
 }
 

@@ -156,4 +156,23 @@ MUTATIONS = [
     ("READ responses that a full queue dropped do not lower what is requested", "qp/loss/resend.cc", {
         "    response_congestion.on_loss(payload, id.mtu(), now);\n": "",
     }),
+    # --- one receiver's rules for gaps, RNR ---
+    ("a retransmission teaches as if it had been late", "qp/receive/gap_receiver.cc", {
+        "if (arrival.learns && arrival.copy == Copy::kOriginal) learn(arrival, filled);": "if (arrival.learns) learn(arrival, filled);",
+    }),
+    ("a gap behind the first one stalls too", "qp/receive/gap_receiver.cc", {
+        "  if (!is_at_base(gap.start)) return std::nullopt;\n": "",
+    }),
+    ("evidence of a gap's own path is not used", "qp/receive/gap_receiver.cc", {
+        ".same_path_passed = gap.path_passed,": ".same_path_passed = false,",
+    }),
+    ("READ responses are requested again however recent the last request is", "qp/read/handle_response.cc", {
+        "entry.transmissions > 1, since}, quiet, false)": "false, since}, quiet, false)",
+    }),
+    ("all packets leave at once after an RNR NAK", "qp/loss/receiver_not_ready.h", {
+        "return !is_recovering() || sequence < end_;": "return true;",
+    }),
+    ("refusals are counted over packets that were executed", "qp/loss/receiver_not_ready.h", {
+        "    if (is_recovering() && cumulative >= end_) widen(cumulative);\n    refusals_ = 0;": "    if (is_recovering() && cumulative >= end_) widen(cumulative);",
+    }),
 ]

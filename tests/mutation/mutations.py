@@ -167,12 +167,15 @@ MUTATIONS = [
         ".same_path_passed = gap.path_passed,": ".same_path_passed = false,",
     }),
     ("READ responses are requested again however recent the last request is", "qp/read/handle_response.cc", {
-        "entry.transmissions > 1, since}, quiet, false)": "false, since}, quiet, false)",
+        "entry.transmissions > 1, now - sent}, quiet, false)": "false, now - sent}, quiet, false)",
     }),
     ("all packets leave at once after an RNR NAK", "qp/loss/receiver_not_ready.h", {
-        "return !is_recovering() || sequence < end_;": "return true;",
+        "return !is_recovering() || sequence < end_;": "return !is_recovering() || sequence < end_ + 1000;",
     }),
     ("refusals are counted over packets that were executed", "qp/loss/receiver_not_ready.h", {
         "    if (is_recovering() && cumulative >= end_) widen(cumulative);\n    refusals_ = 0;": "    if (is_recovering() && cumulative >= end_) widen(cumulative);",
+    }),
+    ("on a path of milliseconds a whole window leaves at once", "qp/send/spread_window.cc", {
+        "constexpr Duration kBoundBurstsFrom = 1_ms;": "constexpr Duration kBoundBurstsFrom = 10_s;",
     }),
 ]

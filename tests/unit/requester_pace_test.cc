@@ -109,6 +109,38 @@ TEST_F(Paced, TheControlCanBeChangedWhileItSends) {
   EXPECT_THAT(sent(), SizeIs(2));
 }
 
+// What leaves at once of 64 packets, posted when a round trip of `trip` is known; the rest leaves soon after.
+std::size_t leave_at_once(Duration trip) {
+  PairOptions options;
+  options.recovery.congestion.burst_bytes = 8'192;
+  HandPlayed play{options};
+  const auto acknowledged_up_to = [&](std::uint32_t psn, Instant sent) {
+    play.pair.run_for(trip);
+    play.ack({.base = psn, .echo = sent});
+    play.pair.round();
+    play.sent();
+  };
+  for (std::uint32_t round = 0; round < 3; ++round) {
+    const Instant sent = play.pair.now;
+    play.send(64, round);
+    acknowledged_up_to(1000 + 64 * (round + 1), sent);
+  }
+  play.send(64, 9);
+  const std::size_t at_once = play.sent().size();
+  play.pair.run_for(trip / 2);
+  EXPECT_EQ(at_once + play.sent().size(), 64u) << "all within half of a round trip";
+  return at_once;
+}
+
+// A host that gets its processor back has a whole window to send. On a path that is no longer than a switch's queue it
+// leaves at once.
+TEST(Pacing, OnAPathOfMillisecondsAWholeWindowDoesNotLeaveAtOnce) {
+  EXPECT_EQ(leave_at_once(100_us), 64u);
+  const std::size_t at_once = leave_at_once(2_ms);
+  EXPECT_GE(at_once, 8u);
+  EXPECT_LE(at_once, 40u);
+}
+
 TEST(Pacing, OneQueuePairOfSeveralCanHaveAnother) {
   TwoEngines pair;
   const std::uint32_t qpn = pair.side[0].engine->qp_num(pair.side[0].qp);

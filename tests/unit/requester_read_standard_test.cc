@@ -139,5 +139,34 @@ INSTANTIATE_TEST_SUITE_P(Modes, LossyReads,
                                                                         : "go_back_n";
                          });
 
+// Responses of later READs show at once that a re-request was lost too. It is repeated no sooner than the setting
+// allows, as a packet that an FFM names.
+TEST(Reads, ALostResponseIsRequestedAgainOnceInTheShortestInterval) {
+  PairOptions options;
+  options.max_rd_atomic = 16;
+  TwoEngines pair{options};
+  pair.fill(1, 7);
+  std::vector<Instant> requested;
+  int losses = 0;
+  pair.drop = [&](const Sent& s) {
+    if (s.from == 0 && s.data() && s.psn() <= 1002 && s.psn() + s.packet().reth.length / 1024 > 1002)
+      requested.push_back(pair.now);
+    return is_answer(s) && s.psn() == 1002 && losses++ < 3;
+  };
+  for (int i = 0; i < 400; ++i) {
+    read(pair, 0);
+    pair.run_for(2_us);
+    pair.poll(0);
+  }
+  pair.run_for(10_ms);
+  EXPECT_EQ(losses, 4);
+  ASSERT_EQ(requested.size(), 4u);
+  const Duration shortest = RecoveryConfig{}.resend_interval_min;
+  for (std::size_t i = 2; i < requested.size(); ++i) {
+    EXPECT_GE(requested[i] - requested[i - 1], shortest - 1_us) << "times of packets are kept in coarse units";
+    EXPECT_LE(requested[i] - requested[i - 1], shortest + 10_us) << "the evidence is not forgotten meanwhile";
+  }
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -267,17 +267,20 @@ void Requester::Impl::judge_response_gaps(Instant now, Instant seen) {
   }
 }
 
-// Requests what is missing of it again. When the next time is, if that is lost too.
+// Re-requests the missing responses of a gap, unless all were requested again recently. Returns when to look again.
 Instant Requester::Impl::request_again(GapRecord& gap, Instant now) {
+  const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
+  std::optional<Instant> quiet_until;
+  bool any = false;
   for_each_missing(gap, [&](Sequence at) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
-    const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
-    const Duration since = now - window.sent_at(psn_of(at), now);
-    if (recovery::judge_request({entry.state, entry.transmissions > 1, since}, quiet, false) ==
-        recovery::RequestVerdict::kResend)
-      request_resend(at, message_of(at), Counter::kRetransmittedFfm, now);
+    const Instant sent = window.sent_at(psn_of(at), now);
+    const auto verdict = recovery::judge_request({entry.state, entry.transmissions > 1, now - sent}, quiet, false);
+    if (verdict == recovery::RequestVerdict::kRecent) quiet_until = sent + quiet;
+    if (verdict == recovery::RequestVerdict::kResend)
+      any = request_resend(at, message_of(at), Counter::kRetransmittedFfm, now) || any;
   });
-  return note_requested_again(gap, now);
+  return any || !quiet_until ? note_requested_again(gap, now) : *quiet_until;
 }
 
 Instant Requester::Impl::note_requested_again(GapRecord& gap, Instant now) {

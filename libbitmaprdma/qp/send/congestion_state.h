@@ -32,6 +32,7 @@ struct CongestionState {
 
   std::optional<congestion::RateControl> rate;  // none: the window alone
   std::optional<congestion::Pacer> spread;      // the window leaves over a round trip, not at once
+  bool whole = false;                           // all of it; else its bursts alone are bounded
   bool waits = false;                           // for the rate: there is output
   std::unique_ptr<ResponsePace> responses;      // if the control uses RTT samples
   congestion::CnpLimiter cnps;

@@ -241,6 +241,7 @@ struct Requester::Impl {
   [[nodiscard]] bool has_signals() const { return signals && !signals->is_idle(id.recovery->wan); }  // to be honoured
   void choose_control();
   [[nodiscard]] bool wants_spreading() const;
+  [[nodiscard]] bool wants_bounded_bursts() const;
   void choose_spreading();
   void spread_window(Instant now);
   void on_rtt_sample(Duration round_trip, Duration base, Instant now);  // `base`: the path's RTT without queues

@@ -26,6 +26,11 @@ constexpr Duration kLate = congestion::DelayWindowConfig{}.spread_late;
 // On paths from this length on a window is always spread: data that an application posts when a gap has closed, and
 // everything behind it completed at once, would leave as one burst, which no queue in front of it holds.
 constexpr Duration kSpreadFrom = 8_ms;
+// On shorter paths, from this length on, only bursts are bounded: a host that gets its processor back after a while has
+// a whole window to send at once, which overflows a queue that is shorter than the window. A quarter of the window
+// leaves at once, the rest at twice the rate of the window.
+constexpr Duration kBoundBurstsFrom = 1_ms;
+constexpr std::uint64_t kBoundedBurstsPerWindow = 4;
 
 std::uint64_t more_than(std::uint64_t delivered, Duration trip, const congestion::DelayWindow& congestion) {
   const std::uint64_t more = delivered / kMore;
@@ -42,14 +47,21 @@ bool Requester::Impl::wants_spreading() const {
   const RecoveryConfig& config = *id.recovery;
   if (config.congestion.control != CongestionControl::kWindow)
     return config.congestion.control == CongestionControl::kPaced;
-  const bool spreads = signals && signals->spread;
+  const bool spreads = signals && signals->spread && signals->whole;
   return waits_for_delays(config.mode) || congestion.base_rtt() >= (spreads ? kSpreadFrom / 2 : kSpreadFrom);
+}
+
+bool Requester::Impl::wants_bounded_bursts() const {
+  const bool bounded = signals && signals->spread;
+  return id.recovery->congestion.control == CongestionControl::kWindow &&
+         congestion.base_rtt() >= (bounded ? kBoundBurstsFrom / 2 : kBoundBurstsFrom);
 }
 
 void Requester::Impl::choose_spreading() {
   const RecoveryConfig& config = *id.recovery;
-  const bool wanted = wants_spreading();
-  congestion.set_spread(wanted);
+  const bool whole = wants_spreading(), wanted = whole || wants_bounded_bursts();
+  congestion.set_spread(whole);
+  if (signals) signals->whole = whole;
   if (wanted == (signals && signals->spread)) return;
   if (!wanted) {
     signals->spread.reset();
@@ -59,23 +71,26 @@ void Requester::Impl::choose_spreading() {
                                       .interval = config.congestion.pace_interval};
   // The path is not known yet: its first window leaves at once.
   signals_made().spread.emplace(pacer, Bandwidth::from_bps(kRateMax));
+  signals->whole = whole;
 }
 
 void Requester::Impl::spread_window(Instant now) {
-  if (wants_spreading() != (signals && signals->spread)) [[unlikely]]
+  const bool whole = wants_spreading();
+  if ((whole || wants_bounded_bursts()) != (signals && signals->spread) || (signals && signals->whole != whole))
+      [[unlikely]]
     choose_spreading();
   const Duration trip = rtt.smoothed();
   if (!signals || !signals->spread || trip <= Duration{}) return;
   const auto second = static_cast<std::uint64_t>((1_s).ns());
   const auto window = static_cast<unsigned __int128>(congestion.bytes() + bridged) * second /
                       static_cast<std::uint64_t>(trip.ns());  // bytes a second
-  congestion.set_spread(true);
+  if (whole) congestion.set_spread(true);
   const std::uint64_t delivered = congestion.delivered();
-  const unsigned __int128 bytes =
-      congestion.starting() || delivered == 0 ? window * 2 : delivered + more_than(delivered, trip, congestion);
+  const bool doubles = !whole || congestion.starting() || delivered == 0;
+  const unsigned __int128 bytes = doubles ? window * 2 : delivered + more_than(delivered, trip, congestion);
   const auto bits = static_cast<std::uint64_t>(std::min<unsigned __int128>(bytes * 8, kRateMax));
-  signals->spread->set_burst(
-      std::max<std::uint64_t>(id.recovery->congestion.burst_bytes, congestion.bytes() / kBurstsPerWindow));
+  signals->spread->set_burst(std::max<std::uint64_t>(
+      id.recovery->congestion.burst_bytes, congestion.bytes() / (whole ? kBurstsPerWindow : kBoundedBurstsPerWindow)));
   signals->spread->set_rate(Bandwidth::from_bps(std::max(kRateMin, bits)), now);
 }
 

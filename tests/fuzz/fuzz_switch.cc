@@ -55,9 +55,9 @@ class SwitchWorld {
     take_notices();
     const auto& reports = notifier_.table().counters();
     const auto& sent = notifier_.counters();
-    BRDMA_CHECK(reports.first + reports.tails == sent.sent + sent.limited + sent.untold);
+    BRDMA_CHECK(reports.first + reports.tails == sent.sent + sent.limited + sent.formless);
     BRDMA_CHECK(reports.dropped == reports.first + reports.merged);
-    if (sent.limited + sent.untold == 0) BRDMA_CHECK(named_ == dropped_);
+    if (sent.limited + sent.formless == 0) BRDMA_CHECK(named_ == dropped_);
   }
 
  private:

@@ -58,7 +58,7 @@ Json edn_json(const fabric::DropNotifier& notifier) {
           {"sent", sent.sent},
           {"sent_bytes", sent.sent_bytes},
           {"limited", sent.limited},
-          {"untold", sent.untold}};
+          {"untold", sent.formless}};
 }
 
 // Queued packets, in total and by class.

@@ -99,7 +99,7 @@ void DropNotifier::send_report(const DropReport& report, Instant now) {
   const bool icmp = config_.form == EdnForm::kIcmp && report.flow.source.is_v4();
   const auto notice = icmp ? as_icmp(report) : as_roce(report);
   if (!notice) {
-    ++counters_.untold;
+    ++counters_.formless;
     return;
   }
   if (!may_send(now)) {

@@ -1,7 +1,5 @@
 // qp/read/response_evidence.cc - a requester whose peer responds on several paths (spec 1: multipath): evidence of each
 // response about the missing ones, as a receiver judges requests (qp/paths/paths_receive.h).
-#include <utility>
-
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {

@@ -37,9 +37,14 @@ recovery::ToleranceConfig tolerance_config(const RecoveryConfig& config) {
           .time_ceiling = config.time_ceiling};
 }
 
-recovery::GapLimits GapReceiver::limits() const {
-  if (parts_.paths != nullptr) return parts_.paths->limits();
-  return parts_.tolerance.limits(tolerance_config(*parts_.identity.recovery));
+recovery::GapLimits gap_limits(const ReceivePaths* paths, const recovery::LearntTolerance& tolerance,
+                               const RecoveryConfig& config) {
+  return paths != nullptr ? paths->limits() : tolerance.limits(tolerance_config(config));
+}
+
+recovery::GapLimits gap_limits_at(const ReceivePaths* paths, const recovery::LearntTolerance& tolerance,
+                                  const RecoveryConfig& config, Instant now) {
+  return paths != nullptr ? paths->limits_at(now) : tolerance.limits_at(tolerance_config(config), now);
 }
 
 void GapReceiver::open(Psn before, Psn psn, std::uint8_t path, Instant seen, Instant base_moved, Instant now) const {

@@ -18,6 +18,13 @@ namespace brdma::qp {
 
 [[nodiscard]] recovery::ToleranceConfig tolerance_config(const RecoveryConfig& config);
 
+// The limits in force, learnt ones included: of several paths (`paths`) or of one.
+[[nodiscard]] recovery::GapLimits gap_limits(const ReceivePaths* paths, const recovery::LearntTolerance& tolerance,
+                                             const RecoveryConfig& config);
+// The same as they will be at `now`, if nothing comes late until then: for display.
+[[nodiscard]] recovery::GapLimits gap_limits_at(const ReceivePaths* paths, const recovery::LearntTolerance& tolerance,
+                                                const RecoveryConfig& config, Instant now);
+
 // A packet that arrived behind others, as far as its gap is concerned.
 struct LateArrival {
   enum class Copy : std::uint8_t { kOriginal, kRetransmitted, kUnknown };  // a standard packet does not state it
@@ -43,8 +50,9 @@ class GapReceiver {
   };
   explicit GapReceiver(const Parts& parts) : parts_(parts) {}
 
-  // The limits in force, learnt ones included.
-  [[nodiscard]] recovery::GapLimits limits() const;
+  [[nodiscard]] recovery::GapLimits limits() const {
+    return gap_limits(parts_.paths, parts_.tolerance, *parts_.identity.recovery);
+  }
 
   // `psn` arrived; (before, psn) is missing. `base_moved`: when a stall that this gap causes may have begun.
   void open(Psn before, Psn psn, std::uint8_t path, Instant seen, Instant base_moved, Instant now) const;

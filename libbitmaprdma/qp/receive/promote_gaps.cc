@@ -118,8 +118,6 @@ void Responder::Impl::note_response(const GapRecord& gap, Instant now) {
   }
 }
 
-recovery::GapLimits Responder::Impl::own_limits() const { return tolerance.limits(tolerance_config(recovery())); }
-
 // The base has moved, and early packets are still waiting, or the last of them was just executed.
 void Responder::Impl::gaps_after_advance(Instant now, Instant seen) {
   env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
@@ -246,7 +244,7 @@ void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
     if (out_of_order->go_back.repeats == 0) return;
     verdict = recovery::judge(
         {out_of_order->go_back.repeats, false, out_of_order->go_back.first_repeat, out_of_order->go_back.first_repeat},
-        own_limits(), seen);
+        qp::gap_limits(nullptr, tolerance, recovery()), seen);
   }
   if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
     out_of_order->watch.judge_at = wait->retry_at;

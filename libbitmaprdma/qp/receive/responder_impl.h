@@ -218,7 +218,6 @@ struct Responder::Impl {
   void look_at_named(Instant seen);
   void judge_base_gap(Instant now, Instant seen);
   void go_back_to_base();
-  [[nodiscard]] recovery::GapLimits own_limits() const;  // those of a single path, learnt ones included
   void promote_request_gap(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
   [[nodiscard]] recovery::GapVerdict judge_gap(const bitmap::GapRecord& gap, Instant seen);
   void note_response(const bitmap::GapRecord& gap, Instant now);
@@ -232,7 +231,7 @@ struct Responder::Impl {
   void keep_echo(const wire::Packet& copy);
   void note_acknowledgement_lost();
   void look_for_path_evidence(const wire::Packet& packet, Instant now);
-  [[nodiscard]] recovery::GapLimits gap_limits() const { return paths ? paths->limits() : own_limits(); }
+  [[nodiscard]] recovery::GapLimits gap_limits() const { return qp::gap_limits(paths.get(), tolerance, recovery()); }
 
   // spray_responses.cc: with several paths to the peer
   std::uint8_t response_path(std::span<const recovery::PathFacts> sending, Instant now);

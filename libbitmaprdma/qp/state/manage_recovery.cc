@@ -54,7 +54,7 @@ std::vector<OpenGap> Responder::open_gaps(Instant now) const {
 
 recovery::GapLimits Responder::limits(Instant now) const {
   const Impl& me = *impl_;
-  return me.paths ? me.paths->limits_at(now) : me.tolerance.limits_at(tolerance_config(me.recovery()), now);
+  return gap_limits_at(me.paths.get(), me.tolerance, me.recovery(), now);
 }
 
 std::vector<PathReceived> Responder::receive_paths(Instant now) const {
@@ -96,9 +96,9 @@ std::vector<OpenGap> Requester::open_gaps(Instant now) const {
 
 recovery::GapLimits Requester::limits(Instant now) const {
   const Impl& me = *impl_;
-  const recovery::ToleranceConfig config = tolerance_config(*me.id.recovery);
-  if (me.response_receive_paths) return me.response_receive_paths->limits_at(now);
-  return me.loss_recovery == nullptr ? config.reference : me.loss_recovery->response_tolerance.limits_at(config, now);
+  const recovery::LearntTolerance nothing_learnt;
+  const auto& tolerance = me.loss_recovery != nullptr ? me.loss_recovery->response_tolerance : nothing_learnt;
+  return gap_limits_at(me.response_receive_paths.get(), tolerance, *me.id.recovery, now);
 }
 
 std::vector<PathReceived> Requester::receive_paths(Instant now) const {

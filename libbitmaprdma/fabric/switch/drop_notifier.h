@@ -57,7 +57,7 @@ class DropNotifier {
     std::uint64_t sent = 0;
     std::uint64_t sent_bytes = 0;  // IP header and all
     std::uint64_t limited = 0;     // not sent: too many
-    std::uint64_t formless = 0;      // reports without a form: a standard packet names no sender
+    std::uint64_t formless = 0;    // reports without a form: a standard packet names no sender
   };
 
   explicit DropNotifier(const Config& config);

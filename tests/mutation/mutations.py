@@ -12,8 +12,8 @@ MUTATIONS = [
     ("a packet that is here is taken for a new one", "bitmap/receive_window.h", {
         "return has(psn) ? Arrival::kDuplicate : Arrival::kNew;": "return Arrival::kNew;",
     }),
-    ("what has arrived counts as executed", "qp/send/complete.cc", {
-        "window.advance(psn_of(cumulative))": "window.advance()",
+    ("what has arrived counts as executed", "qp/loss/scoreboard.cc", {
+        "window_.advance(psn_of(cumulative_))": "window_.advance()",
     }),
     ("a retransmission reads the packet's neighbour", "qp/loss/resend.cc", {
         "cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);":
@@ -61,16 +61,27 @@ MUTATIONS = [
         "  if (lost * 2 <= timeouts->packets) return;\n": "",
     }),
     ("a silent peer is never given up", "qp/loss/timeout.cc", {
-        "if (window.in_window() == 0 || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;":
-            "return std::nullopt;",
+        "  if (scoreboard.empty() || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;\n  const Instant from":
+            "  return std::nullopt;\n  const Instant from",
     }),
     ("an error flushes the receives no more", "qp/state/queue_pair.cc", {
         ": responder_.flush(now); }": ": void(); }",
     }),
     # --- limits ---
-    ("the peer's credit is not looked at", "qp/send/transmit_new.cc", {
-        "const bool credit = flight.packets < id.peer_credit.packets &&":
-            "const bool credit = flight.packets < id.peer_credit.packets + 4096 &&",
+    ("the peer's credit is not looked at", "qp/send/admission.h", {
+        "std::int64_t{id.peer_credit.packets} - flight.packets,": "std::int64_t{id.peer_credit.packets} + 4096 - flight.packets,",
+    }),
+    ("the peer's window is not looked at", "qp/send/admission.h", {
+        "return {std::min(room, id.peer_window - ahead),": "return {room + 0 * ahead,",
+    }),
+    ("a probe for credit lets all packets behind it leave", "qp/send/admission.h", {
+        "credit_stalled_ = credit_override_ = false;": "credit_stalled_ = false;",
+    }),
+    ("what was reported in a range is acknowledged again", "qp/loss/scoreboard.h", {
+        "window_.unacked() == window_.in_window() && ": "",
+    }),
+    ("a packet judged lost stays in the congestion window", "qp/loss/scoreboard.cc", {
+        "  if (before == EntryState::kRetransmittedUnacked) --retransmitted_;\n  flight_.pipe -= payload;": "  if (before == EntryState::kRetransmittedUnacked) --retransmitted_;\n  (void)payload;",
     }),
     # --- granularity and slide step ---
     ("a bit for several packets is set by the first of them", "bitmap/arrival_bits.cc", {
@@ -154,7 +165,7 @@ MUTATIONS = [
         "      forget_queue();\n": "",
     }),
     ("READ responses that a full queue dropped do not lower what is requested", "qp/loss/resend.cc", {
-        "    response_congestion.on_loss(payload, id.mtu(), now);\n": "",
+        "    responses.congestion().on_loss(payload, id.mtu(), now);\n": "",
     }),
     # --- one receiver's rules for gaps, RNR ---
     ("a retransmission teaches as if it had been late", "qp/receive/gap_receiver.cc", {

@@ -60,6 +60,7 @@ struct HandPlayed {
     std::uint32_t credit_packets = 256, credit_bytes = 1u << 20;
     std::optional<Instant> echo = {};
     std::uint16_t judged = 0;
+    std::vector<wire::AckRange> ranges = {};  // behind the bits; then there are 32 of them at least
   };
   void ack(const AckFields& fields) {
     wire::BitmapAck body;
@@ -81,6 +82,15 @@ struct HandPlayed {
         const std::uint32_t bit = psn - fields.base;
         bits[bit / 8] |= std::byte(0x80 >> (bit % 8));
       }
+    }
+    std::vector<std::byte> ranges(fields.ranges.size() * wire::kAckRangeSize);
+    if (!fields.ranges.empty()) {
+      body.bit_count = std::max<std::uint16_t>(body.bit_count, 32);
+      body.highest = fields.ranges.back().start + (fields.ranges.back().length - 1);
+      body.range_count = static_cast<std::uint16_t>(fields.ranges.size());
+      for (std::size_t i = 0; i < fields.ranges.size(); ++i)
+        wire::emit_ack_range(fields.ranges[i], ranges.data() + i * wire::kAckRangeSize);
+      body.ranges = ranges;
     }
     body.bits = ConstBytes{bits}.first(wire::bitmap_bytes(body.bit_count));
     std::byte out[1024];

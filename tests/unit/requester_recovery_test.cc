@@ -117,6 +117,20 @@ TEST_F(ByHand, BitsBeyondTheBaseCompleteNothing) {
   EXPECT_EQ(pair.poll(0).size(), 1u);
 }
 
+// A peer may report packets in ranges alone, and no more of it in its next acknowledgement.
+TEST_F(ByHand, PacketsReportedInRangesAloneAreAcknowledgedOnce) {
+  send(60);
+  const auto sender = [this] { return pair.side[0].qp->requester().snapshot(); };
+  ack({.base = 1000, .ranges = {{Psn{1040}, 5}}});
+  EXPECT_EQ(sender().unacked, 55u);
+  ack({.base = 1010});
+  ack({.base = 1050});
+  EXPECT_EQ(sender().unacked, 10u);
+  ack({.base = 1060});
+  EXPECT_EQ(sender().flight_packets, 0u);
+  EXPECT_EQ(sender().pipe_bytes, 0u);
+}
+
 TEST_F(ByHand, ThePeersCreditIsNeverExceededAndZeroIsProbed) {
   ack({.base = 1000, .credit_packets = 4, .credit_bytes = 1u << 20});
   send(16);

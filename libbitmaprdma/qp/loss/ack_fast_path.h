@@ -11,25 +11,21 @@ inline constexpr Duration kRttMax = 30_s;  // a longer echoed RTT is ignored
 
 // Nothing is missing, and there are no per-packet records.
 inline bool Requester::Impl::acknowledges_in_bulk() const {
-  return arrived_end <= cumulative && resent_under_way == 0 && window.pending() == 0 && responses.messages == 0 &&
-         operations->size() == 0 && !paths && sender_judge == nullptr;
+  return scoreboard.is_in_order() && responses.messages() == 0 && operations->size() == 0 && !paths &&
+         sender_judge == nullptr;
 }
 
 inline bool Requester::Impl::acknowledges_all(const CumulativeAck& ack) const {
-  return ack.base == window.next() && window.in_window() > 0 && cumulative == base && acknowledges_in_bulk() &&
+  return ack.base == scoreboard.next_psn() && !scoreboard.empty() && acknowledges_in_bulk() &&
          loss_recovery == nullptr && !rnr.is_recovering() && !rnr.waiting() && !response_receive_paths;
 }
 
 inline void Requester::Impl::acknowledge_all(Instant now) {
   if (env.sink != nullptr) [[unlikely]] {
-    for (Sequence at = base; at < next_sequence(); ++at)
-      trace_entry(at, window.entry(psn_of(at)).state, bitmap::EntryState::kAcked, now);
+    for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at)
+      trace_entry(at, scoreboard.state(at), bitmap::EntryState::kAcked, now);
   }
-  looked_at += window.in_window();
-  base = cumulative = next_sequence();
-  window.pass_all();
-  flight = Flight{};
-  cumulative_moved = base_moved = now;
+  scoreboard.pass_all(now);
   rnr.on_executed_in_steady_state();
   note_progress(now);
 }
@@ -55,11 +51,11 @@ inline void Requester::Impl::on_cumulative_ack(const CumulativeAck& ack, Instant
     env.trace(now, id.qpn, trace::AckReceived{ack.base, ack.base - 1, ack.syndrome});
   timers.on_acknowledgement(now);
   id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
-  credit_probe_at.reset();
-  const std::uint64_t bytes = flight.bytes;
+  admission.on_credit();
+  const std::uint64_t bytes = scoreboard.flight().bytes;
   acknowledge_all(now);
   if (ack.echo_valid) on_ack_round_trip(ack, bytes, now);
-  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
+  env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);
   complete_passed(now);
 }
 

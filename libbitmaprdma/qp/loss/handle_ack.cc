@@ -30,49 +30,37 @@ void Requester::Impl::end_stall(Instant now) {
   if (!timers.is_stalled()) return;
   timers.end_stall();
   env.count(Counter::kStallsEnded);
-  env.note(now, id.qpn, trace::EventType::kStallEnded, window.base().value());
+  env.note(now, id.qpn, trace::EventType::kStallEnded, scoreboard.base_psn().value());
 }
 
 void Requester::Impl::sample_rtt(Duration measured, Instant now) {
   if (measured > Duration{} && measured < kRttMax) rtt.sample(measured, now);
 }
 
-// First packet in [from, to), the base or later, that the peer has not reported; `to` if none.
-Sequence Requester::Impl::first_unreported(Sequence from, Sequence to) const {
-  from = std::max(from, base);
-  if (from >= to) return to;
-  const std::uint32_t passed = window.find_unreported(psn_of(from), static_cast<std::uint32_t>(to - from));
-  looked_at += 1 + passed / 64;
-  return from + passed;
-}
-
 // True: newly acknowledged.
 bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Instant now) {
-  const Psn psn = psn_of(sequence);
-  const EntryState before = window.entry(psn).state;
-  ++looked_at;
-  if (sender_judge && before != EntryState::kAcked) [[unlikely]]
-    note_delivered(sequence, now);
-  if (!window.acknowledge(psn)) return false;
-  if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
-  if (!message.answered()) {
-    const std::uint32_t payload = message.payload_at(sequence, id.mtu());
-    --flight.packets;
-    flight.bytes -= payload;
-    if (before != EntryState::kRetransmitPending) flight.pipe -= payload;
-    if (sequence < arrived_end && window.entry(psn).transmissions == 1) [[unlikely]]
-      note_overtaken(psn, now);
+  const EntryState before = scoreboard.state(sequence);
+  if (message.answered()) {
+    if (!scoreboard.acknowledge_response(sequence)) return false;
+  } else {
+    if (!scoreboard.acknowledge(sequence, message.payload_at(sequence, id.mtu()))) return false;
+    const bitmap::SendEntry& entry = scoreboard.entry(sequence);
+    if (sequence < scoreboard.arrived_end() && entry.transmissions == 1) [[unlikely]]
+      note_overtaken(sequence, now);
     if (message.segment_packets != 0) operations.if_made()->arrived(operation_of(message, sequence));
-    if (paths) paths->acknowledged(window.entry(psn), before == EntryState::kRetransmitPending, now);
+    if (paths) paths->acknowledged(entry, before == EntryState::kRetransmitPending, now);
   }
+  if (sender_judge) [[unlikely]]
+    note_delivered(sequence, now);
   trace_entry(sequence, before, EntryState::kAcked, now);
   return true;
 }
 
 // `late` was sent once and has arrived; the newest arrived packet came before it.
-void Requester::Impl::note_overtaken(Psn late, Instant now) {
+void Requester::Impl::note_overtaken(Sequence late, Instant now) {
   if (paths || sender_judge) return;  // they track this themselves
-  const Instant sent = window.sent_at(late, now), newest = window.sent_at(psn_of(arrived_end - 1), now);
+  const Instant sent = scoreboard.sent_at(late, now);
+  const Instant newest = scoreboard.sent_at(scoreboard.arrived_end() - 1, now);
   if (newest <= sent) return;
   recovery::Overtaking& overtaking = repairing().overtaking;
   overtaking.on_echo(newest);
@@ -81,7 +69,7 @@ void Requester::Impl::note_overtaken(Psn late, Instant now) {
 
 void Requester::Impl::request_is_received(Message& message) {
   message.request_received = true;
-  if (message.in_flight_counted) --flight.packets;
+  if (message.in_flight_counted) scoreboard.request_arrived();
   message.in_flight_counted = false;
 }
 
@@ -99,43 +87,37 @@ std::uint64_t Requester::Impl::payload_of_run(Sequence from, Sequence boundary) 
 
 // All from `from` on, none of it acknowledged yet: everything in flight, or the older part of it.
 void Requester::Impl::acknowledge_run(Sequence from, Sequence boundary, Instant now) {
-  const std::uint64_t bytes = boundary == next_sequence() ? flight.bytes : payload_of_run(from, boundary);
+  const std::uint64_t bytes =
+      boundary == scoreboard.next() ? scoreboard.flight().bytes : payload_of_run(from, boundary);
   if (env.sink != nullptr) [[unlikely]] {
-    for (Sequence at = from; at < boundary; ++at)
-      trace_entry(at, window.entry(psn_of(at)).state, EntryState::kAcked, now);
+    for (Sequence at = from; at < boundary; ++at) trace_entry(at, scoreboard.state(at), EntryState::kAcked, now);
   }
-  const auto packets = static_cast<std::uint32_t>(boundary - from);
-  window.acknowledge_run(psn_of(from), packets);
-  looked_at += packets;
-  flight.packets -= packets;
-  flight.bytes -= bytes;
-  flight.pipe -= bytes;
+  scoreboard.acknowledge_run(from, boundary, bytes);
 }
 
 // The peer has executed all requests before `boundary`.
 void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now) {
-  if (boundary <= cumulative) return;
+  if (boundary <= scoreboard.cumulative()) return;
   if (acknowledges_in_bulk()) {
-    acknowledge_run(std::max(cumulative, base), boundary, now);
+    acknowledge_run(scoreboard.cumulative(), boundary, now);
   } else {
     acknowledge_each_before(boundary, now);
   }
-  cumulative = boundary;
-  cumulative_moved = now;
-  rnr.on_executed(cumulative);
+  scoreboard.set_cumulative(boundary, now);
+  rnr.on_executed(scoreboard.cumulative());
   note_progress(now);
   if (rnr.waiting()) end_rnr_wait(now);  // the refused packet has been taken: a receive was posted meanwhile
 }
 
 void Requester::Impl::acknowledge_each_before(Sequence boundary, Instant now) {
-  for (std::size_t i = messages.find(std::max(cumulative, base)); i < messages.size(); ++i) {
+  for (std::size_t i = messages.find(scoreboard.cumulative()); i < messages.size(); ++i) {
     Message& message = messages[i];
     if (message.first >= boundary) break;
     if (message.answered()) {
       request_is_received(message);
       continue;
     }
-    acknowledge_unreported(message, std::max({message.first, cumulative, base}), std::min(boundary, message.end()),
+    acknowledge_unreported(message, std::max(message.first, scoreboard.cumulative()), std::min(boundary, message.end()),
                            now);
   }
 }
@@ -143,9 +125,9 @@ void Requester::Impl::acknowledge_each_before(Sequence boundary, Instant now) {
 // Acknowledges the packets that the peer has reported, 64 at a time.
 void Requester::Impl::acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now) {
   for (Sequence at = from; at < to; at += 64) {
-    std::uint64_t left = ~window.reported(psn_of(at));
+    std::uint64_t left = ~scoreboard.reported(at);
     if (to - at < 64) left &= (std::uint64_t{1} << (to - at)) - 1;
-    ++looked_at;
+    scoreboard.look_at(1);
     for (; left != 0; left &= left - 1) acknowledge(at + static_cast<Sequence>(std::countr_zero(left)), message, now);
   }
 }
@@ -153,11 +135,10 @@ void Requester::Impl::acknowledge_unreported(const Message& message, Sequence fr
 void Requester::Impl::go_back_for_nak(Sequence sequence, Instant now) {
   env.count(Counter::kPacketSeqErr);
   if (rnr.waiting()) return;
-  const Psn psn = psn_of(sequence);
   const bool acknowledged_again = loss_recovery != nullptr && loss_recovery->gone_back_to == sequence;
-  const Duration since = now - window.sent_at(psn, now);
+  const Duration since = now - scoreboard.sent_at(sequence, now);
   if (acknowledged_again && since < std::max(id.recovery->resend_interval_min, rtt.smoothed())) return;
-  if (request_resend_range(sequence, next_sequence(), Counter::kRetransmittedNak, now) != 0)
+  if (request_resend_range(sequence, scoreboard.next(), Counter::kRetransmittedNak, now) != 0)
     repairing().gone_back_to = sequence;
 }
 
@@ -165,35 +146,36 @@ void Requester::Impl::go_back_for_nak(Sequence sequence, Instant now) {
 // gone.
 bool Requester::Impl::refuses_rest(std::uint8_t syndrome, Sequence at) const {
   return kind_of(syndrome) == kKindNak && syndrome != wire::kSyndromeNakSequence &&
-         messages[messages.find(at)].answered() && window.entry(psn_of(at)).state != EntryState::kAcked;
+         messages[messages.find(at)].answered() && !scoreboard.is_acked(at);
 }
 
 // Standard acknowledgement: psn is the newest request executed, or the one that a NAK refuses.
 Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const std::uint8_t syndrome = packet.aeth.syndrome;
-  const auto sequence = sequence_of(packet.bth.psn);
+  const auto sequence = scoreboard.sequence_of(packet.bth.psn);
   const bool refusal = kind_of(syndrome) != kKindAck;
-  if (!refusal && packet.bth.psn + 1 == psn_of(cumulative)) {  // a duplicate, or acknowledged by responses before
+  if (!refusal && packet.bth.psn + 1 ==
+                      scoreboard.psn_of(scoreboard.cumulative())) {  // a duplicate, or acknowledged by responses before
     env.count(Counter::kAcksReceived);
     return {};
   }
-  if (!sequence || (*sequence < cumulative && !refuses_rest(syndrome, *sequence))) {
+  if (!sequence || (*sequence < scoreboard.cumulative() && !refuses_rest(syndrome, *sequence))) {
     env.drop(DropReason::kStaleResponse);
     return {};
   }
   env.count(Counter::kAcksReceived);
   env.trace(now, id.qpn, trace::AckReceived{refusal ? packet.bth.psn : packet.bth.psn + 1, packet.bth.psn, syndrome});
-  const bitmap::SendEntry& entry = window.entry(packet.bth.psn);
-  const bool measures = !refusal && entry.transmissions == 1;
-  const Duration trip = now - window.sent_at(packet.bth.psn, now);
+  const bool measures = !refusal && scoreboard.entry(*sequence).transmissions == 1;
+  const Duration trip = now - scoreboard.sent_at(*sequence, now);
   if (measures) sample_rtt(trip, now);
   if (measures) on_rtt_sample(std::max(trip - env.waited, rtt.minimum()), rtt.minimum(), now);
   timers.on_acknowledgement(now);
-  const std::uint64_t bytes_before = flight.bytes;
+  const std::uint64_t bytes_before = scoreboard.flight().bytes;
   acknowledge_requests_before(refusal ? *sequence : *sequence + 1, now);
   if (measures && goes_back()) {
-    congestion.on_acknowledgement(bytes_before - flight.bytes, {trip, env.waited}, congestion_limited, now);
-    congestion_limited = false;
+    congestion.on_acknowledgement(bytes_before - scoreboard.flight().bytes, {trip, env.waited},
+                                  admission.congestion_limited(), now);
+    admission.on_round_trip();
   }
   Outcome result;
   switch (kind_of(syndrome)) {
@@ -252,19 +234,18 @@ void Requester::Impl::apply_pending_round_trip() {
 // The packet left at `echo`.
 void Requester::Impl::take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo,
                                       Instant now) {
-  congestion.on_acknowledgement(acknowledged, trip, congestion_limited, now);
+  congestion.on_acknowledgement(acknowledged, trip, admission.congestion_limited(), now);
   on_rtt_sample(trip.on_the_way(), congestion.base_rtt(), now);
   spread_window(now);
-  congestion_limited = false;
-  bridged = 0;
+  admission.on_round_trip();
   note_evidence(echo, now);
 }
 
 Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
   Impl& me = *impl_;
-  const std::int32_t at = distance(ack.base, me.window.base());
-  const Sequence next = me.next_sequence();
-  if (at < 0 || me.base + static_cast<Sequence>(at) < me.cumulative) {
+  const std::int32_t at = distance(ack.base, me.scoreboard.base_psn());
+  const Sequence next = me.scoreboard.next();
+  if (at < 0 || me.scoreboard.base() + static_cast<Sequence>(at) < me.scoreboard.cumulative()) {
     if (me.paths && ack.echo_valid) [[unlikely]]
       me.on_path_echo(ack, source_port, now);
     if (ack.piggybacked) {
@@ -274,10 +255,10 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
     }
     return {};
   }
-  const Sequence base = me.base + static_cast<Sequence>(at);
+  const Sequence base = me.scoreboard.base() + static_cast<Sequence>(at);
   // A packet never sent cannot have arrived.
   if (base > next || (ack.operations_valid && me.names_unsent(ack)) ||
-      distance(ack.highest, me.window.base()) >= static_cast<std::int32_t>(me.window.in_window())) {
+      distance(ack.highest, me.scoreboard.base_psn()) >= static_cast<std::int32_t>(me.scoreboard.entries())) {
     me.env.drop(DropReason::kBadControl);
     return {};
   }
@@ -291,9 +272,9 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   me.env.count(Counter::kAcksReceived);
   me.env.trace(now, me.id.qpn, trace::AckReceived{ack.base, ack.highest, ack.syndrome});
   me.timers.on_acknowledgement(now);
-  const std::uint64_t bytes_before = me.flight.bytes;
+  const std::uint64_t bytes_before = me.scoreboard.flight().bytes;
   me.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
-  me.credit_probe_at.reset();
+  me.admission.on_credit();
   me.acknowledge_requests_before(base, now);
   if (ack.bit_count > 0) me.acknowledge_bits(ack, base, now);
   if (ack.operations_valid && kind_of(ack.syndrome) == kKindAck) me.take_operations(ack, now);
@@ -302,7 +283,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   if (me.sender_judge) [[unlikely]]
     me.judge_by_acknowledgement(ack, base, now);
 
-  if (ack.echo_valid) me.take_echo(ack, bytes_before - me.flight.bytes, source_port, now);
+  if (ack.echo_valid) me.take_echo(ack, bytes_before - me.scoreboard.flight().bytes, source_port, now);
   Outcome result;
   if (kind_of(ack.syndrome) == kKindRnr && base < next) {
     me.take_back(ack, base, now);
@@ -317,8 +298,8 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
 
 // The peer reports a packet beyond the base as received for the first time. True: newly acknowledged.
 bool Requester::Impl::take_reported(Sequence sequence, Instant now) {
-  window.note_reported(psn_of(sequence));
-  if (window.entry(psn_of(sequence)).state == EntryState::kAcked) return false;
+  scoreboard.note_reported(sequence);
+  if (scoreboard.is_acked(sequence)) return false;
   Message& message = message_of(sequence);
   if (!message.answered()) return acknowledge(sequence, message, now);
   request_is_received(message);
@@ -330,17 +311,17 @@ bool Requester::Impl::take_reported(Sequence sequence, Instant now) {
 void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now) {
   bool progress = false;
   Sequence end = from;  // one past the newest received
-  const auto count = static_cast<std::uint32_t>(std::min<Sequence>(ack.bit_count, next_sequence() - from));
-  looked_at += count / 64;
+  const auto count = static_cast<std::uint32_t>(std::min<Sequence>(ack.bit_count, scoreboard.next() - from));
+  scoreboard.look_at(count / 64);
   for (std::uint32_t at = 0; at < count; at += 64) {
     const std::uint64_t bits = bits_at(ack, at, count);
     if (bits == 0) continue;
     end = from + at + static_cast<Sequence>(std::bit_width(bits));
-    for (std::uint64_t news = bits & ~window.reported(psn_of(from + at)); news != 0; news &= news - 1)
+    for (std::uint64_t news = bits & ~scoreboard.reported(from + at); news != 0; news &= news - 1)
       progress = take_reported(from + at + static_cast<Sequence>(std::countr_zero(news)), now) || progress;
   }
   if (progress) note_progress(now);
-  arrived_end = std::max(arrived_end, end);
+  scoreboard.note_arrived(end);
   std::optional<EchoedPacket> echo;
   if (ack.echo_valid) echo = {wire::instant_of(ack.ts_echo, now), ack.path};
   if (sender_judge) [[unlikely]] {
@@ -348,7 +329,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
     return;
   }
   // Needed only after a retransmission or a late packet.
-  if (echo && !paths && (loss_recovery != nullptr || resent_under_way != 0)) [[unlikely]]
+  if (echo && !paths && (loss_recovery != nullptr || scoreboard.retransmitted() != 0)) [[unlikely]]
     repairing().overtaking.on_echo(std::min(echo->sent, now));
   apply_judgement(from, std::min(from + ack.judged, end), now);
   resend_old_holes(from, end, echo, now);
@@ -357,8 +338,8 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
 // The receiver has judged missing packets before `to` lost. If the FFM that reported them was lost as well, this
 // repeats it. It covers no retransmission sent since.
 void Requester::Impl::apply_judgement(Sequence from, Sequence to, Instant now) {
-  for (Sequence at = first_unreported(from, to); at < to; at = first_unreported(at + 1, to)) {
-    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+  for (Sequence at = scoreboard.first_unreported(from, to); at < to; at = scoreboard.first_unreported(at + 1, to)) {
+    const bitmap::SendEntry& entry = scoreboard.entry(at);
     if (recovery::judge_request({entry.state, entry.transmissions > 1, {}}, {}, true) !=
         recovery::RequestVerdict::kResend)
       continue;
@@ -375,8 +356,8 @@ void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence fr
   for (std::size_t i = 0; i < ack.range_count; ++i) {
     const wire::AckRange range = ack.range(i);
     const Sequence first = from + static_cast<Sequence>(distance(range.start, ack.base));
-    const Sequence end = std::min(first + range.length, next_sequence());
-    for (Sequence at = first_unreported(first, end); at < end; at = first_unreported(at + 1, end))
+    const Sequence end = std::min(first + range.length, scoreboard.next());
+    for (Sequence at = scoreboard.first_unreported(first, end); at < end; at = scoreboard.first_unreported(at + 1, end))
       progress = take_reported(at, now) || progress;
   }
   if (progress) note_progress(now);
@@ -398,10 +379,10 @@ bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, c
 void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now) {
   std::uint32_t timed_out = 0;
   const Duration age = stall_limit();  // holes are the FFM's to request; only after this long without one, ours
-  for (Sequence at = first_unreported(from, to); at < to; at = first_unreported(at + 1, to)) {
-    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+  for (Sequence at = scoreboard.first_unreported(from, to); at < to; at = scoreboard.first_unreported(at + 1, to)) {
+    const bitmap::SendEntry& entry = scoreboard.entry(at);
     if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
-    const Instant sent = window.sent_at(psn_of(at), now);
+    const Instant sent = scoreboard.sent_at(at, now);
     const bool old = (echo ? echo->sent : now) >= sent + age;
     if (!old && !lost_again(entry, sent, echo, now)) continue;
     const Message& message = message_of(at);
@@ -414,31 +395,29 @@ void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional
 // A receiver that was not ready may have dropped later arrivals: packets that its bits no longer show are
 // retransmitted.
 void Requester::Impl::take_back(const wire::BitmapAck& ack, Sequence from, Instant now) {
-  for (Sequence at = from; at < next_sequence(); ++at) {
+  for (Sequence at = from; at < scoreboard.next(); ++at) {
     const auto bit = static_cast<std::uint32_t>(at - from);
     const bool arrived = bit < ack.bit_count &&
                          (load_be32(ack.bits.data() + std::size_t{bit / 32} * 4) & (0x8000'0000u >> (bit % 32))) != 0;
     if (arrived) continue;
-    window.forget_reported(psn_of(at));
+    scoreboard.forget_reported(at);
     Message& message = message_of(at);
     if (message.answered()) {
       message.request_received = false;
       continue;
     }
-    if (window.entry(psn_of(at)).state == EntryState::kAcked) reopen(at, message, now);
+    if (scoreboard.is_acked(at)) reopen(at, message, now);
   }
 }
 
 // An acknowledged entry counts as in flight again.
 void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant now) {
-  window.unacknowledge(psn_of(sequence));
-  if (!message.answered()) {
-    const std::uint32_t payload = message.payload_at(sequence, id.mtu());
-    ++flight.packets;
-    flight.bytes += payload;
-    flight.pipe += payload;
+  if (message.answered()) {
+    scoreboard.reopen_response(sequence);
+  } else {
+    scoreboard.reopen(sequence, message.payload_at(sequence, id.mtu()));
     if (message.segment_packets != 0) operations.if_made()->not_arrived(operation_of(message, sequence));
-    if (paths) paths->reopened(window.entry(psn_of(sequence)));
+    if (paths) paths->reopened(scoreboard.entry(sequence));
   }
   trace_entry(sequence, EntryState::kAcked, EntryState::kSuspectedLost, now);
 }
@@ -448,8 +427,8 @@ Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant 
   env.count(Counter::kReceivedRnr);
   if (!rnr.on_nak(at, id.attributes.rnr_retry, id.bitmap_agreed, now + rnr_wait(syndrome))) {
     env.count(Counter::kRnrRetryExceeded);
-    env.note(now, id.qpn, trace::EventType::kRnrRetryExceeded, psn_of(at).value());
-    return fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
+    env.note(now, id.qpn, trace::EventType::kRnrRetryExceeded, scoreboard.psn_of(at).value());
+    return completer().fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
   }
   note_progress(now);  // the peer is alive, but its refusals go on counting
   return {};
@@ -467,7 +446,7 @@ Outcome Requester::Impl::handle_fatal_nak(std::uint8_t syndrome, Sequence at, In
     status = CompletionStatus::kLocalProtectionError;
   }
   advance(now);  // earlier finished requests complete as done
-  return fail(wqe, status, now);
+  return completer().fail(wqe, status, now);
 }
 
 }  // namespace brdma::qp

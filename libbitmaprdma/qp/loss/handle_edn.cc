@@ -13,9 +13,9 @@ using recovery::RequestVerdict;
 
 Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
   Impl& me = *impl_;
-  const std::int64_t start = distance(edn.first, me.window.base());
+  const std::int64_t start = distance(edn.first, me.scoreboard.base_psn());
   const std::int64_t last = start + distance(edn.last, edn.first);
-  const std::int64_t end = std::min<std::int64_t>(last + 1, me.window.in_window());
+  const std::int64_t end = std::min<std::int64_t>(last + 1, me.scoreboard.entries());
   if (last < 0 || end <= start) {  // all of it is done, or was never sent: old, or a forgery
     me.env.count(Counter::kEdnStale);
     return {};
@@ -26,7 +26,7 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
   std::uint32_t again = 0;
   std::uint64_t dropped = 0;
   for (std::int64_t offset = std::max<std::int64_t>(start, 0); offset < end; ++offset) {
-    const Sequence sequence = me.base + static_cast<Sequence>(offset);
+    const Sequence sequence = me.scoreboard.base() + static_cast<Sequence>(offset);
     if (!me.resend_dropped(sequence, edn, now)) continue;
     ++again;
     dropped += me.message_of(sequence).payload_at(sequence, me.id.mtu());
@@ -41,10 +41,9 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
 
 // True: retransmit it.
 bool Requester::Impl::resend_dropped(Sequence sequence, const wire::Edn& edn, Instant now) {
-  const Psn psn = psn_of(sequence);
-  const bitmap::SendEntry& entry = window.entry(psn);
-  const recovery::DroppedEntry dropped{entry.state, entry.transmissions > 1, window.sent_at(psn, now),
-                                       psn == edn.first};
+  const bitmap::SendEntry& entry = scoreboard.entry(sequence);
+  const recovery::DroppedEntry dropped{entry.state, entry.transmissions > 1, scoreboard.sent_at(sequence, now),
+                                       scoreboard.psn_of(sequence) == edn.first};
   std::optional<Instant> transmitted;
   if (edn.timestamp) transmitted = wire::instant_of(*edn.timestamp, now);
   const Duration quiet = std::max(id.recovery->resend_interval_min, round_trip_expected());

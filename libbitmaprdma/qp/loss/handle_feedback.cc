@@ -31,14 +31,14 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
     return {};
   }
   // The receiver has taken the refused packet; its acknowledgement was lost.
-  if (me.rnr.is_recovering() && distance(ffm.base, me.psn_of(me.rnr.end())) >= 0) me.rnr.on_taken();
+  if (me.rnr.is_recovering() && distance(ffm.base, me.scoreboard.psn_of(me.rnr.end())) >= 0) me.rnr.on_taken();
   const Impl::Feedback feedback{kind == FeedbackOrder::Kind::kOvertaken, me.newest_known(ffm.highest, now)};
-  const bool nothing_pending = me.window.pending() == 0;
+  const bool nothing_pending = me.scoreboard.pending() == 0;
   for (std::size_t i = 0; i < ffm.gap_count; ++i) {
     if (!me.repair(ffm.gap(i), feedback, now)) me.env.count(Counter::kFfmSuppressed);
   }
   const Duration delay = me.id.recovery->aggregate_delay;
-  if (nothing_pending && me.window.pending() > 0 && delay > Duration{}) {
+  if (nothing_pending && me.scoreboard.pending() > 0 && delay > Duration{}) {
     me.env.count(Counter::kRetransmitHeld);
     me.repairing().held_until = now + delay;
   }
@@ -47,14 +47,14 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
 
 // True: part of the gap is to be retransmitted.
 bool Requester::Impl::repair(const wire::FfmGap& gap, const Feedback& feedback, Instant now) {
-  const std::int64_t start = distance(gap.start, window.base());
-  const std::int64_t last = start + gap.length, end = std::min<std::int64_t>(last, window.in_window());
+  const std::int64_t start = distance(gap.start, scoreboard.base_psn());
+  const std::int64_t last = start + gap.length, end = std::min<std::int64_t>(last, scoreboard.entries());
   if (start < 0)
     env.count(Counter::kFfmPacketsAcked, static_cast<std::uint64_t>(std::min<std::int64_t>(-start, gap.length)));
   if (last > end) env.count(Counter::kFfmPacketsUnsent, static_cast<std::uint64_t>(last - std::max(end, start)));
   bool any = false;
   for (std::int64_t offset = std::max<std::int64_t>(start, 0); offset < end; ++offset) {
-    const Sequence sequence = base + static_cast<Sequence>(offset);
+    const Sequence sequence = scoreboard.base() + static_cast<Sequence>(offset);
     if (!accepts_feedback(sequence, feedback, now)) continue;
     const Message& message = message_of(sequence);
     if (!message.answered()) {
@@ -71,10 +71,10 @@ bool Requester::Impl::repair(const wire::FfmGap& gap, const Feedback& feedback, 
 // receiver misses the packets. `highest`: that newest packet. If it was sent more than once, the received transmission
 // is unknown; with several paths the newest may have taken a shorter one.
 std::optional<Instant> Requester::Impl::newest_known(Psn highest, Instant now) const {
-  const std::int32_t offset = distance(highest, window.base());
-  if (offset < 0 || offset >= static_cast<std::int32_t>(window.in_window())) return std::nullopt;
-  if ((paths && !recent_drops_reported(now)) || window.entry(highest).transmissions > 1) return std::nullopt;
-  return window.sent_at(highest, now);
+  const auto sequence = scoreboard.sequence_of(highest);
+  if (!sequence) return std::nullopt;
+  if ((paths && !recent_drops_reported(now)) || scoreboard.entry(*sequence).transmissions > 1) return std::nullopt;
+  return scoreboard.sent_at(*sequence, now);
 }
 
 bool Requester::Impl::recent_drops_reported(Instant now) const {
@@ -84,10 +84,9 @@ bool Requester::Impl::recent_drops_reported(Instant now) const {
 }
 
 bool Requester::Impl::accepts_feedback(Sequence sequence, const Feedback& feedback, Instant now) {
-  const Psn psn = psn_of(sequence);
-  const bitmap::SendEntry& entry = window.entry(psn);
+  const bitmap::SendEntry& entry = scoreboard.entry(sequence);
   const Duration quiet = std::max(id.recovery->resend_interval_min, round_trip_expected());
-  const Instant sent = window.sent_at(psn, now);
+  const Instant sent = scoreboard.sent_at(sequence, now);
   switch (recovery::judge_request({entry.state, entry.transmissions > 1, now - sent}, quiet, feedback.overtaken)) {
     case RequestVerdict::kResend:
       // Bounded in time: without new data the highest PSN does not change.

@@ -13,12 +13,12 @@ using bitmap::EntryState;
 // Does that transmission of the packet still wait for its acknowledgement? A READ request does until its first response
 // or an acknowledgement; missing responses are judged elsewhere.
 bool Requester::Impl::waits_since(Sequence sequence, Instant sent, Instant now) {
-  ++looked_at;
-  if (sequence < base || sequence >= next_sequence()) return false;
-  const Psn psn = psn_of(sequence);
-  const EntryState state = window.entry(psn).state;
+  scoreboard.look_at(1);
+  if (sequence < scoreboard.base() || sequence >= scoreboard.next()) return false;
+  const EntryState state = scoreboard.state(sequence);
   if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) return false;
-  if (window.sent_at(psn, now).ns() >> 6 != sent.ns() >> 6) return false;  // entries have a resolution of 64 ns
+  if (scoreboard.sent_at(sequence, now).ns() >> 6 != sent.ns() >> 6)
+    return false;  // entries have a resolution of 64 ns
   const Message& message = message_of(sequence);
   return !message.answered() || !message.request_received;
 }
@@ -34,19 +34,18 @@ void Requester::Impl::on_delay_samples(recovery::DelayJudge& judge, const wire::
   judge.trim([&](Sequence sequence, Instant sent) { return waits_since(sequence, sent, now); });
   if (id.recovery->mode != RecoveryMode::kWan || distance(ack.highest, ack.base) <= 0) return;
   const auto wait = judge.wait();
-  const Psn psn = psn_of(from);
-  const Instant sent = window.sent_at(psn, now);
+  const Instant sent = scoreboard.sent_at(from, now);
   if (!waits_since(from, sent, now)) return;
   // Once in T + delta: until then the retransmission may be in flight.
-  if (window.entry(psn).transmissions > 1 && (!wait || now - sent < *wait)) return;
+  if (scoreboard.entry(from).transmissions > 1 && (!wait || now - sent < *wait)) return;
   request_resend_range(from, from + 1, Counter::kRetransmittedExpected, now);
 }
 
 // Packets that left before wait for their acknowledgement as well, and were not logged: a standard peer has timeouts.
 void Requester::Impl::log_what_is_under_way(recovery::DelayJudge& judge, Instant now) {
   std::vector<std::pair<Instant, Sequence>> under_way;
-  for (Sequence at = base; at < next_sequence(); ++at) {
-    const Instant sent = window.sent_at(psn_of(at), now);
+  for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) {
+    const Instant sent = scoreboard.sent_at(at, now);
     if (message_of(at).answered() && at != message_of(at).first) continue;  // its request
     if (waits_since(at, sent, now)) under_way.emplace_back(sent, at);
   }

@@ -10,9 +10,8 @@ using bitmap::EntryState;
 
 // Records the send time before the entry is acknowledged.
 void Requester::Impl::note_delivered(Sequence sequence, Instant now) {
-  const Psn psn = psn_of(sequence);
-  const Instant sent = window.sent_at(psn, now);
-  const bool sent_again = window.entry(psn).transmissions > 1;
+  const Instant sent = scoreboard.sent_at(sequence, now);
+  const bool sent_again = scoreboard.entry(sequence).transmissions > 1;
   if (recovery::DelayJudge* const delays = sender_judge->delays()) {
     delays->delivered(sent, sent_again, now);
   } else {
@@ -41,14 +40,14 @@ void Requester::Impl::judge_by_time(Instant now) {
 void Requester::Impl::judge_sent(Instant now) {
   Selective& selective = *sender_judge->selective();
   selective.judge_at.reset();
-  for (Sequence at = first_unreported(cumulative, arrived_end); at < arrived_end;
-       at = first_unreported(at + 1, arrived_end)) {
-    const Psn psn = psn_of(at);
-    const EntryState state = window.entry(psn).state;
+  for (Sequence at = scoreboard.first_unreported(scoreboard.cumulative(), scoreboard.arrived_end());
+       at < scoreboard.arrived_end(); at = scoreboard.first_unreported(at + 1, scoreboard.arrived_end())) {
+    const EntryState state = scoreboard.state(at);
     if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
     const Message& message = message_of(at);
     if (message.answered() && message.request_received) continue;
-    const auto verdict = selective.judge.judge(at, window.sent_at(psn, now), now, window.entry(psn).transmissions > 1);
+    const auto verdict =
+        selective.judge.judge(at, scoreboard.sent_at(at, now), now, scoreboard.entry(at).transmissions > 1);
     if (verdict.lost) {
       request_resend_range(at, at + 1, Counter::kRetransmittedAck, now);
     } else if (verdict.retry_at && (!selective.judge_at || *verdict.retry_at < *selective.judge_at)) {

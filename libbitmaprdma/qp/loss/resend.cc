@@ -12,23 +12,20 @@ namespace brdma::qp {
 using bitmap::EntryState;
 
 bool Requester::Impl::request_resend(Sequence sequence, const Message& message, Counter cause, Instant now) {
-  const Psn psn = psn_of(sequence);
-  const EntryState before = window.entry(psn).state;
-  if (!window.request_retransmission(psn)) return false;
+  const EntryState before = scoreboard.state(sequence);
   const std::uint32_t payload = message.payload_at(sequence, id.mtu());
+  if (!scoreboard.request_retransmission(sequence, message.answered() ? 0 : payload)) return false;
   // Judged lost by later arrivals. Drops that a switch reports are counted there; timeouts and probes are no sign of a
   // queue.
   const bool by_arrivals = cause == Counter::kRetransmittedFfm || cause == Counter::kRetransmittedAck;
   if (!message.answered()) {
-    flight.pipe -= payload;
     if (by_arrivals) congestion.on_loss(payload, id.mtu(), now);
   } else if (!message.request_received) {
-    response_congestion.on_interruption();
+    responses.congestion().on_interruption();
     note_request_lost();
   } else if (by_arrivals) {
-    response_congestion.on_loss(payload, id.mtu(), now);
+    responses.congestion().on_loss(payload, id.mtu(), now);
   }
-  if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
   if (paths) [[unlikely]]
     note_lost(sequence, message);
   env.count(cause);
@@ -37,14 +34,14 @@ bool Requester::Impl::request_resend(Sequence sequence, const Message& message, 
 }
 
 std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, Counter cause, Instant now) {
-  from = std::max(from, base);
-  to = std::min(to, next_sequence());
+  from = std::max(from, scoreboard.base());
+  to = std::min(to, scoreboard.next());
   std::uint32_t requested = 0;
   while (from < to) {
     const Message& message = message_of(from);
     Sequence first = from, end = std::min(to, message.end());
     if (message.answered()) {  // one request brings all missing responses
-      first = std::max(message.first, base);
+      first = std::max(message.first, scoreboard.base());
       end = message.end();
     }
     for (Sequence at = first; at < end; ++at) requested += request_resend(at, message, cause, now) ? 1 : 0;
@@ -57,35 +54,32 @@ std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, 
 bool Requester::Impl::holds_back(Instant now) const {
   constexpr std::uint32_t kFullBatch = 16;
   if (loss_recovery == nullptr) return false;
-  return loss_recovery->held_until && now < *loss_recovery->held_until && window.pending() < kFullBatch &&
+  return loss_recovery->held_until && now < *loss_recovery->held_until && scoreboard.pending() < kFullBatch &&
          !timers.has_grant();
 }
 
 // A retransmission lost again leaves this count when it is requested again.
 bool Requester::Impl::resend_window_full(std::uint32_t more) const {
-  const std::uint32_t most = id.recovery->resend_window;
-  return most != 0 && resent_under_way + more >= most && !timers.has_grant();
+  return limits().retransmissions_full(more) && !timers.has_grant();
 }
 
-void Requester::Impl::left_again(Sequence sequence, std::uint8_t path, Instant now) {
-  window.retransmitted(psn_of(sequence), path, now);
+void Requester::Impl::left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path, Instant now) {
+  scoreboard.left_again(sequence, payload, path, now);
   log_sent(sequence, now);
-  ++resent_under_way;
   trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
 }
 
 bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
-  if (window.pending() == 0 || holds_back(now)) return false;
+  if (scoreboard.pending() == 0 || holds_back(now)) return false;
   if (loss_recovery != nullptr) loss_recovery->held_until.reset();
   PayloadCursor cursor(env.memory, id.pd, 0);
   std::uint32_t packets = 0, runs = 0;
-  Psn from = window.base();
-  while (window.pending() > 0) {
-    const Psn psn = window.next_pending(from);
-    if (!window.contains(psn)) break;
-    const Sequence sequence = base + static_cast<Sequence>(distance(psn, window.base()));
+  Sequence from = scoreboard.base();
+  while (scoreboard.pending() > 0) {
+    const Sequence sequence = scoreboard.next_pending(from);
+    if (sequence == scoreboard.next()) break;
     Message& message = message_of(sequence);
-    if ((broken_wqe && message.wqe >= *broken_wqe) || !rnr.may_leave(sequence)) break;
+    if (fault.is_set_at(message.wqe) || !rnr.may_leave(sequence)) break;
     if (resend_window_full()) {
       env.count(Counter::kResendWindowFull);
       break;
@@ -93,8 +87,8 @@ bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
     const bool sent = message.answered() ? resend_request(sequence, message, cursor, batch, now)
                                          : resend_data(sequence, message, cursor, batch, now);
     if (!sent) break;
-    if (packets++ == 0 || psn != from + 1) ++runs;
-    from = psn;
+    if (packets++ == 0 || sequence != from + 1) ++runs;
+    from = sequence;
   }
   if (packets == 0) return false;
   env.count(runs > 1      ? Counter::kRetransmitAggregated
@@ -108,13 +102,13 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   const std::uint32_t mtu = id.mtu();
   const std::uint32_t payload = message.payload_at(sequence, mtu);
   // Under the congestion window like new packets, except those that end a silence.
-  if (!congestion_admits(payload) && !timers.has_grant()) {
-    congestion_limited = true;
+  if (!limits().congestion_admits(payload) && !timers.has_grant()) {
+    admission.note_congestion_limited();
     return false;
   }
   cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);
   if (!cursor.take(message.by_reference != 0 ? message.by_reference : payload)) {
-    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
   ReferenceBuffer reference;
@@ -125,14 +119,13 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   // A standard peer acknowledges only on request: a waiting packet behind this one depends on it.
-  packet.bth.ack_request = window.pending() == 1 || rnr.ends_with(sequence) || resend_window_full(1) ||
+  packet.bth.ack_request = scoreboard.pending() == 1 || rnr.ends_with(sequence) || resend_window_full(1) ||
                            wants_ack(message, sequence + 1 == message.end());
-  if (!congestion_admits(payload)) timers.use_grant();
+  if (!limits().congestion_admits(payload)) timers.use_grant();
   if (paths) [[unlikely]]
     fill_path_fields(packet, batch, 1, true, now);
   batch.add(packet, slices, payload);
-  left_again(sequence, batch.path(), now);
-  flight.pipe += payload;
+  left_again(sequence, payload, batch.path(), now);
   trace_sent(packet, bytes, true, now);
   return true;
 }
@@ -142,14 +135,14 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
 // between. Linux's responder takes the start of the newest repetition for the start of the READ, and silently drops
 // requests for earlier parts.
 Requester::Impl::Rerequested Requester::Impl::read_rerequest(Sequence pending, const Message& message) const {
-  const auto state = [this](Sequence at) { return window.entry(psn_of(at)).state; };
+  const auto state = [this](Sequence at) { return scoreboard.state(at); };
   Rerequested asked{pending, message.end()};
   if (id.bitmap_agreed && !goes_back()) {
     asked.end = pending;
     while (asked.end < message.end() && state(asked.end) == EntryState::kRetransmitPending) ++asked.end;
     return asked;
   }
-  asked.first = std::max(message.first, base);
+  asked.first = std::max(message.first, scoreboard.base());
   while (state(asked.first) == EntryState::kAcked) ++asked.first;
   while (!goes_back() && state(asked.end - 1) != EntryState::kRetransmitPending) --asked.end;
   return asked;
@@ -161,7 +154,7 @@ bool Requester::Impl::resend_request(Sequence pending, Message& message, Payload
   const std::uint32_t payload = request_payload(message);
   cursor.seek(queue, message.wqe, 0);
   if (!cursor.take(payload)) {
-    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
   wire::Packet packet;
@@ -177,8 +170,8 @@ bool Requester::Impl::resend_request(Sequence pending, Message& message, Payload
     fill_path_fields(packet, batch, asked.packets(), true, now);
   batch.add(packet, cursor.slices(), payload);
   for (Sequence at = asked.first; at < asked.end; ++at) {
-    if (window.entry(psn_of(at)).state != EntryState::kRetransmitPending) continue;
-    left_again(at, batch.path(), now);
+    if (scoreboard.state(at) != EntryState::kRetransmitPending) continue;
+    left_again(at, 0, batch.path(), now);
   }
   if (message.kind == MessageKind::kRead) env.count(Counter::kReadsReissued);
   on_read_requested(message, asked.packets(), now);
@@ -194,16 +187,16 @@ void Requester::Impl::note_evidence(Instant sent, Instant now) {
   const auto timeouts = timers.take_undecided();
   if (!timeouts || sent < timeouts->last) return;
   std::uint32_t lost = 0;
-  for (Sequence at = base; at < next_sequence(); ++at) {
-    const EntryState state = window.entry(psn_of(at)).state;
-    if (state == EntryState::kAcked || window.sent_at(psn_of(at), now) >= timeouts->last) continue;
+  for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) {
+    const EntryState state = scoreboard.state(at);
+    if (state == EntryState::kAcked || scoreboard.sent_at(at, now) >= timeouts->last) continue;
     request_resend(at, message_of(at), Counter::kRetransmittedTimeout, now);
     ++lost;
   }
   if (lost * 2 <= timeouts->packets) return;
   for (unsigned i = 0; i < timeouts->count; ++i) {
     congestion.on_timeout();
-    response_congestion.on_timeout();
+    responses.congestion().on_timeout();
   }
 }
 

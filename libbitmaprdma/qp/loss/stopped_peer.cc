@@ -20,7 +20,7 @@ bool Requester::Impl::peer_is_stopped() const { return signals && signals->stopp
 
 // Read next to retry_limit_at(), in the same places.
 std::optional<Instant> Requester::Impl::stopped_query_at() const {
-  if (window.in_window() == 0 || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;
+  if (scoreboard.empty() || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;
   return (signals ? signals->stopped : recovery::StoppedPeer{}).query_at(timers.progress(), stopped_limits());
 }
 
@@ -28,7 +28,7 @@ bool Requester::stopped_query_due() const {
   if (impl_ == nullptr || !impl().signals || !impl().signals->stopped.has_due()) [[likely]]
     return false;
   const Impl& me = impl();
-  return me.id.can_send() && me.window.in_window() > 0 && me.signals->stopped.is_due(me.timers.progress());
+  return me.id.can_send() && !me.scoreboard.empty() && me.signals->stopped.is_due(me.timers.progress());
 }
 
 bool Requester::has_stopped_query() const { return impl().signals && impl().signals->stopped.has_due(); }
@@ -57,13 +57,13 @@ void Requester::add_stopped_query(TransmitBatch& batch, Instant now) {
 void Requester::handle_stopped_reply(const wire::StoppedReply& reply, Instant now) {
   using Verdict = recovery::StoppedPeer::Verdict;
   Impl& me = *impl_;
-  if (!me.signals || me.window.in_window() == 0) return me.env.count(Counter::kStoppedRepliesIgnored);
+  if (!me.signals || me.scoreboard.empty()) return me.env.count(Counter::kStoppedRepliesIgnored);
   switch (me.signals->stopped.replied(reply.nonce, me.timers.progress(), me.stopped_limits(), now)) {
     case Verdict::kUnasked:
     case Verdict::kTooLate:
       return me.env.count(Counter::kStoppedRepliesIgnored);
     case Verdict::kFirstTaken:
-      me.env.note(now, me.id.qpn, trace::EventType::kPeerStopped, me.window.base().value());
+      me.env.note(now, me.id.qpn, trace::EventType::kPeerStopped, me.scoreboard.base_psn().value());
       break;
     case Verdict::kTaken:
       break;

@@ -23,7 +23,6 @@ using bitmap::EntryState;
 // Before the first RTT sample the path is unknown.
 constexpr std::int64_t kStallRtts = 4;
 constexpr Duration kFirstTimeout = 5_ms, kFirstProbe = 2_ms;
-constexpr std::uint64_t kBridgeBurstMax = 48 * 1024;
 constexpr Duration kLongStall = 100_ms;  // longer than a busy machine delays a process; reported to the operator
 constexpr Duration kTimeoutMax = 1_s;    // if the attribute is "never"
 // The standard lets a local ACK timeout last up to four times its value (IBTA 9.7.6.1.3). The retry limit uses all of
@@ -56,7 +55,7 @@ void Requester::follow_irn(const IrnTimeouts& timeouts) { impl_->sender_judge->f
 // retransmission costs little, the long one otherwise. Neither backs off.
 Duration Requester::Impl::irn_timeout() const {
   constexpr std::uint32_t kFew = 3;
-  return flight.packets <= kFew ? sender_judge->irn()->low : sender_judge->irn()->high;
+  return scoreboard.flight().packets <= kFew ? sender_judge->irn()->low : sender_judge->irn()->high;
 }
 
 Duration Requester::Impl::retransmit_timeout() const {
@@ -78,11 +77,12 @@ Duration Requester::Impl::probe_timeout() const {
 
 // Packets in flight leave at the path's rate: time until the last of them is acknowledged.
 Duration Requester::Impl::response_expected() const {
-  return rtt.minimum() + congestion.time_for(flight.pipe) + response_congestion.time_for(responses.bytes);
+  return rtt.minimum() + congestion.time_for(scoreboard.flight().pipe) +
+         responses.congestion().time_for(responses.bytes());
 }
 
 std::optional<Instant> Requester::Impl::retransmit_deadline() const {
-  if (window.in_window() == 0 || rnr.waiting()) return std::nullopt;
+  if (scoreboard.empty() || rnr.waiting()) return std::nullopt;
   if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;
   const Duration timeout = id.bitmap_agreed ? retransmit_timeout() : attribute_timeout();
   return timers.armed() + (peer_is_stopped() ? std::max(timeout, stopped_timeout()) : timeout);
@@ -92,10 +92,10 @@ std::optional<Instant> Requester::Impl::retransmit_deadline() const {
 Duration Requester::Impl::stopped_timeout() const { return std::min(kBackoffMax, retries_time() / 4); }
 
 std::optional<Instant> Requester::Impl::probe_deadline() const {
-  if (window.in_window() == 0 || window.pending() > 0 || rnr.waiting() || timers.probe_sent()) return std::nullopt;
+  if (scoreboard.empty() || scoreboard.pending() > 0 || rnr.waiting() || timers.probe_sent()) return std::nullopt;
   if (follows_irn()) return std::nullopt;
   // A standard peer does not acknowledge a duplicate probe; but a READ can be re-requested from any peer.
-  if (!id.bitmap_agreed && (responses.packets == 0 || goes_back())) {
+  if (!id.bitmap_agreed && (responses.packets() == 0 || goes_back())) {
     return std::nullopt;
   }
   return timers.activity() + probe_timeout();
@@ -109,47 +109,39 @@ Duration Requester::Impl::stall_limit() const {
 }
 
 std::optional<Instant> Requester::Impl::stall_deadline() const {
-  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr.waiting() || sender_judge) return std::nullopt;
+  if (!id.bitmap_agreed || !scoreboard.has_holes() || rnr.waiting() || sender_judge) return std::nullopt;
   if (!timers.acknowledged_since_stall()) return std::nullopt;
-  return cumulative_moved + stall_limit();
+  return scoreboard.cumulative_moved() + stall_limit();
 }
 
 void Requester::Impl::fire_stall(Instant now) {
   env.count(Counter::kSendStalls);
-  env.trace(now, id.qpn, trace::SendStalled{psn_of(cumulative), psn_of(arrived_end)});
-  cumulative_moved = now;
+  env.trace(
+      now, id.qpn,
+      trace::SendStalled{scoreboard.psn_of(scoreboard.cumulative()), scoreboard.psn_of(scoreboard.arrived_end())});
+  scoreboard.restart_stall(now);
   timers.on_window_stall();
-  for (Sequence at = first_unreported(cumulative, arrived_end); at < arrived_end;
-       at = first_unreported(at + 1, arrived_end))
+  for (Sequence at = scoreboard.first_unreported(scoreboard.cumulative(), scoreboard.arrived_end());
+       at < scoreboard.arrived_end(); at = scoreboard.first_unreported(at + 1, scoreboard.arrived_end()))
     suspect(at, now);
   // The peer may have lost its core, with the other packets in its socket: the reply to this one will show it.
-  const Sequence first = first_unreported(cumulative, arrived_end);
-  if (first < arrived_end) request_resend_range(first, first + 1, Counter::kRetransmittedAck, now);
+  const Sequence first = scoreboard.first_unreported(scoreboard.cumulative(), scoreboard.arrived_end());
+  if (first < scoreboard.arrived_end()) request_resend_range(first, first + 1, Counter::kRetransmittedAck, now);
 }
 
 void Requester::Impl::suspect(Sequence sequence, Instant now) {
-  if (window.entry(psn_of(sequence)).state != EntryState::kSentUnacked) return;
-  window.suspect(psn_of(sequence));
+  if (scoreboard.state(sequence) != EntryState::kSentUnacked) return;
+  scoreboard.suspect(sequence);
   trace_entry(sequence, EntryState::kSentUnacked, EntryState::kSuspectedLost, now);
 }
 
-// While the window is full and nothing arrives, new packets leave for a while at the path's rate: a peer that has lost
-// its core finds them in its socket. Late acknowledgements of them are no loss yet.
 std::optional<Instant> Requester::Impl::bridge_deadline() const {
-  if (!id.bitmap_agreed || !congestion_limited || window.pending() > 0 || timers.has_undecided()) return std::nullopt;
-  const auto next = congestion.next_bridge(bridged);
-  return next ? std::optional{std::max(*next, bridge_from)} : std::nullopt;
-}
-
-// One burst, and the next when the path has had the time for it: this process may have been stopped itself.
-void Requester::Impl::extend_bridge(Instant now) {
-  const std::uint64_t before = bridged;
-  bridged = std::max(before, std::min(congestion.bridge_bytes(now), before + kBridgeBurstMax));
-  bridge_from = now + congestion.time_for(bridged - before);
+  if (!id.bitmap_agreed || scoreboard.pending() > 0 || timers.has_undecided()) return std::nullopt;
+  return admission.bridge_at(congestion);
 }
 
 std::optional<Instant> Requester::Impl::retry_limit_at() const {
-  if (window.in_window() == 0 || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;
+  if (scoreboard.empty() || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;
   const Instant from = signals ? signals->stopped.silent_from(timers.progress()) : timers.progress();
   return from + retries_time();
 }
@@ -176,9 +168,9 @@ bool Requester::Impl::may_exceed_retry_limit() const { return timers.backoff() >
 // Packets are in flight, and only the retransmission timeout and the probe can be due: the other deadlines of
 // next_timeout() are unset.
 bool Requester::Impl::waits_plainly() const {
-  return window.in_window() > 0 && window.pending() == 0 && id.can_send() && id.bitmap_agreed && !rnr.waiting() &&
-         sender_judge == nullptr && !has_signals() && loss_recovery == nullptr && !credit_probe_at &&
-         !congestion_limited && arrived_end <= cumulative && !may_exceed_retry_limit();
+  return !scoreboard.empty() && scoreboard.pending() == 0 && id.can_send() && id.bitmap_agreed && !rnr.waiting() &&
+         sender_judge == nullptr && !has_signals() && loss_recovery == nullptr && admission.is_quiet() &&
+         !scoreboard.has_holes() && !may_exceed_retry_limit();
 }
 
 // Precondition: waits_plainly(). The same as retransmit_deadline() and probe_deadline() before the first timeout.
@@ -207,13 +199,13 @@ std::optional<Instant> Requester::next_timeout() const {
     consider(first, me.stopped_query_at());
   }
   if (me.loss_recovery != nullptr) consider(first, me.loss_recovery->response_judge_at);
-  consider(first, me.credit_probe_at);
+  consider(first, me.admission.probe_at());
   consider(first, me.bridge_deadline());
   consider(first, me.stall_deadline());
   if (me.sender_judge) consider(first, me.own_judgement_at());
   consider(first, me.inquiry_until());
   consider(first, me.paused_until());
-  if (me.window.pending() > 0) consider(first, me.held_until());
+  if (me.scoreboard.pending() > 0) consider(first, me.held_until());
   return first;
 }
 
@@ -226,8 +218,8 @@ Outcome Requester::handle_timeout(Instant now) {
   me.note_own_pause(now);
   if (const auto dead = me.retry_limit_at(); dead && now >= *dead && me.may_exceed_retry_limit()) {
     me.env.count(Counter::kRetryExceeded);
-    me.env.note(now, me.id.qpn, trace::EventType::kRetryExceeded, me.window.base().value());
-    return me.fail(me.queue.head(), CompletionStatus::kRetryExceeded, now);
+    me.env.note(now, me.id.qpn, trace::EventType::kRetryExceeded, me.scoreboard.base_psn().value());
+    return me.completer().fail(me.queue.head(), CompletionStatus::kRetryExceeded, now);
   }
   if (const auto query = me.may_exceed_retry_limit() ? me.stopped_query_at() : std::nullopt; query && now >= *query)
     me.signals_made().stopped.query_falls_due(me.timers.progress());
@@ -237,51 +229,50 @@ Outcome Requester::handle_timeout(Instant now) {
     me.fire_probe(now);
   }
   me.judge_response_gaps(now, now);
-  if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge) me.extend_bridge(now);
+  if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge)
+    me.admission.extend_bridge(me.congestion, now);
   if (me.sender_judge) me.judge_by_time(now);
   me.conclude_inquiry(now);
   if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
   if (const auto held = me.held_until(); held && now >= *held) me.loss_recovery->held_until.reset();
   if (const auto paused = me.paused_until(); paused && now >= *paused) me.loss_recovery->paused_until.reset();
-  if (me.credit_probe_at && now >= *me.credit_probe_at) {
-    me.credit_override = true;
-    me.credit_probe_at = now + me.retransmit_timeout();
-  }
+  if (const auto probe = me.admission.probe_at(); probe && now >= *probe)
+    me.admission.on_probe_due(now + me.retransmit_timeout());
   return me.outcome(now);
 }
 
 // The newest unacknowledged entry. If all have arrived but their execution is not acknowledged (the last
 // acknowledgement was lost), the newest of all is opened again: a duplicate is acknowledged.
 Sequence Requester::Impl::last_open(Instant now) {
-  Sequence last = next_sequence() - 1;
-  if (window.unacked() == 0) reopen(last, message_of(last), now);
-  while (window.entry(psn_of(last)).state == EntryState::kAcked) --last;
+  Sequence last = scoreboard.next() - 1;
+  if (scoreboard.unacked() == 0) reopen(last, message_of(last), now);
+  while (scoreboard.is_acked(last)) --last;
   return last;
 }
 
 void Requester::Impl::fire_retransmit_timeout(Instant now) {
   env.count(Counter::kLocalAckTimeout);
-  env.trace(now, id.qpn, trace::TimeoutFired{false, window.base()});
+  env.trace(now, id.qpn, trace::TimeoutFired{false, scoreboard.base_psn()});
   timers.on_timeout(now);
   if (paths) paths->forget_silence();  // all are silent: no evidence against any
   if (!timers.is_stalled() && now - timers.progress() >= kLongStall) {
     timers.begin_stall();
     env.count(Counter::kStallsBegun);
-    env.note(now, id.qpn, trace::EventType::kStallBegun, window.base().value());
+    env.note(now, id.qpn, trace::EventType::kStallBegun, scoreboard.base_psn().value());
   }
-  rnr.on_timeout(cumulative);
+  rnr.on_timeout(scoreboard.cumulative());
   if (!id.bitmap_agreed) {
-    request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
+    request_resend_range(scoreboard.base(), scoreboard.next(), Counter::kRetransmittedTimeout, now);
     return;
   }
   if (follows_irn()) return resend_by_irn(now);
-  timers.add_undecided(window.unacked(), now);
+  timers.add_undecided(scoreboard.unacked(), now);
   timers.grant(2);
   const Sequence last = last_open(now);
-  Sequence first = base;
-  while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
-  for (Sequence at = base; at < next_sequence(); ++at) suspect(at, now);
-  const std::uint32_t waiting = window.unacked() - window.pending();
+  Sequence first = scoreboard.base();
+  while (scoreboard.is_acked(first)) ++first;
+  for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) suspect(at, now);
+  const std::uint32_t waiting = scoreboard.unacked() - scoreboard.pending();
   std::uint32_t again = request_resend_range(first, first + 1, Counter::kRetransmittedTimeout, now);
   again += request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
   // In one silence all packets time out once; after that only those that the timer retransmitted.
@@ -291,28 +282,29 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
 // The oldest, and all missing packets before a received one.
 void Requester::Impl::resend_by_irn(Instant now) {
   timers.grant(1);
-  if (window.unacked() == 0) reopen(base, message_of(base), now);
-  Sequence first = base;
-  while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
-  request_resend_range(first, std::max(first + 1, arrived_end), Counter::kRetransmittedTimeout, now);
+  if (scoreboard.unacked() == 0) reopen(scoreboard.base(), message_of(scoreboard.base()), now);
+  Sequence first = scoreboard.base();
+  while (scoreboard.is_acked(first)) ++first;
+  request_resend_range(first, std::max(first + 1, scoreboard.arrived_end()), Counter::kRetransmittedTimeout, now);
 }
 
 // Retransmits the last packet: if the tail was lost, the receiver now sees a gap and reports the missing packets.
 // Missing responses are known here. A standard peer needs requests in order, so the first unanswered goes instead.
 void Requester::Impl::fire_probe(Instant now) {
-  env.trace(now, id.qpn, trace::TimeoutFired{true, window.base()});
+  env.trace(now, id.qpn, trace::TimeoutFired{true, scoreboard.base_psn()});
   timers.on_probe(now);
   if (loss_recovery != nullptr) {
     for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i)
       request_again(loss_recovery->response_gaps[i], now);
   }
   // A retransmission that blocks everything else may be lost too.
-  const bool stuck =
-      id.bitmap_agreed && cumulative < next_sequence() && window.entry(psn_of(cumulative)).transmissions > 1;
-  if (stuck) request_resend_range(cumulative, cumulative + 1, Counter::kRetransmittedProbe, now);
+  const bool stuck = id.bitmap_agreed && scoreboard.cumulative() < scoreboard.next() &&
+                     scoreboard.entry(scoreboard.cumulative()).transmissions > 1;
+  if (stuck)
+    request_resend_range(scoreboard.cumulative(), scoreboard.cumulative() + 1, Counter::kRetransmittedProbe, now);
   if (stuck) timers.grant(2);
   const Sequence probe = id.bitmap_agreed ? last_open(now) : first_missing_response();
-  if (probe == next_sequence()) return;
+  if (probe == scoreboard.next()) return;
   const Message& message = message_of(probe);
   if (message.answered() && responses_seen <= message.first) {
     request_resend_range(probe, probe + 1, Counter::kRetransmittedProbe, now);  // no response yet: the whole request
@@ -324,7 +316,7 @@ void Requester::Impl::fire_probe(Instant now) {
 void Requester::Impl::end_rnr_wait(Instant now) {
   rnr.on_wait_over();
   timers.on_rnr_end(now);
-  for (Sequence at = std::max(cumulative, base); at < next_sequence(); ++at) {
+  for (Sequence at = scoreboard.cumulative(); at < scoreboard.next(); ++at) {
     const Message& message = message_of(at);
     if (message.answered() && message.request_received) continue;
     request_resend(at, message, Counter::kRetransmittedNak, now);

@@ -18,8 +18,8 @@ SendPaths& Requester::Impl::all_paths() {
   if (paths) return *paths;
   paths = std::make_unique<SendPaths>(id.sending_paths, id.recovery->spraying);
   // Packets that left before the agreement.
-  for (Sequence at = base; at < next_sequence(); ++at) {
-    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+  for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) {
+    const bitmap::SendEntry& entry = scoreboard.entry(at);
     const bool under_way = entry.state != EntryState::kAcked && entry.state != EntryState::kRetransmitPending;
     if (under_way && !message_of(at).answered()) paths->reopened(entry);
   }
@@ -33,14 +33,15 @@ SendPaths& Requester::Impl::all_paths() {
 std::uint8_t Requester::next_path(Instant now) {
   Impl& me = *impl_;
   SendPaths::Batch batch{.may_probe = me.copyable().has_value()};
-  if (me.window.pending() == 0) {
+  if (me.scoreboard.pending() == 0) {
     batch.ordered = me.next_is_answered();
   } else {
-    const Psn next = me.window.next_pending(me.window.base());
-    const auto sequence = me.sequence_of(next);
-    batch.ordered = sequence && me.message_of(*sequence).answered() && me.timers.backoff() == 0 &&
-                    (me.message_of(*sequence).request_received || me.window.entry(next).transmissions == 1);
-    batch.avoid = me.window.entry(next).path;
+    const Sequence next = me.scoreboard.next_pending(me.scoreboard.base());
+    const bitmap::SendEntry& entry = me.scoreboard.entry(next);
+    const Message& message = me.message_of(next);
+    batch.ordered =
+        message.answered() && me.timers.backoff() == 0 && (message.request_received || entry.transmissions == 1);
+    batch.avoid = entry.path;
   }
   return me.all_paths().choose(batch, now);
 }
@@ -80,11 +81,11 @@ void Requester::Impl::fill_path_fields(wire::Packet& packet, const TransmitBatch
 // packet; but no request for many responses, which would all come twice. Instead the newest that is known to be
 // executed: for a READ, its last response is re-requested.
 std::optional<Sequence> Requester::Impl::copyable() const {
-  if (window.in_window() == 0 || !id.bitmap_agreed || broken_wqe) return std::nullopt;
-  const Sequence newest = next_sequence() - 1;
+  if (scoreboard.empty() || !id.bitmap_agreed || fault.is_set()) return std::nullopt;
+  const Sequence newest = scoreboard.next() - 1;
   const Message& message = messages[messages.find(newest)];
   if (!message.answered() || message.packets <= kProbeResponsesMax) return newest;
-  if (cumulative > base) return cumulative - 1;
+  if (scoreboard.cumulative() > scoreboard.base()) return scoreboard.cumulative() - 1;
   return std::nullopt;
 }
 
@@ -98,7 +99,7 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   std::uint32_t payload = 0;
   paths->probed(batch.path(), now);
   if (message.answered()) {
-    const bool executed = *sequence < cumulative;
+    const bool executed = *sequence < scoreboard.cumulative();
     payload = request_payload(message);
     cursor.seek(queue, message.wqe, 0);
     if (!cursor.take(payload)) return false;  // as below
@@ -145,14 +146,14 @@ Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, std::uint16_t so
 // The first response to a request that was sent once: evidence of its path, as an echo.
 Duration Requester::Impl::note_response(std::uint8_t path, Instant sent, Instant now) {
   const auto sample = paths->request_answered(path, answered_from, sent, now, env.waited);
-  response_congestion.shift_base(sample.base_moved);
+  responses.congestion().shift_base(sample.base_moved);
   note_path_alive(path, sample.returned, now);
   return sample.round_trip;
 }
 
 // The first response to a request that was sent more than once.
 void Requester::Impl::note_repetition_answered(Sequence sequence, const Message& message, Instant now) {
-  const bitmap::SendEntry& entry = window.entry(psn_of(sequence));
+  const bitmap::SendEntry& entry = scoreboard.entry(sequence);
   if (!message.request_received && entry.transmissions > 1) paths->repetition_answered(entry.path, now);
 }
 
@@ -183,15 +184,16 @@ Duration Requester::Impl::round_trip_expected() const { return rtt.smoothed() + 
 
 // Of a READ request only the request counts, and once: if it arrived, the missing responses took the peer's paths.
 void Requester::Impl::note_lost(Sequence sequence, const Message& message) {
-  const bitmap::SendEntry& entry = window.entry(psn_of(sequence));
+  const bitmap::SendEntry& entry = scoreboard.entry(sequence);
   if (!message.answered()) return paths->lost(entry);
-  if (!message.request_received && sequence == std::max(message.first, base)) paths->request_lost(entry.path);
+  if (!message.request_received && sequence == std::max(message.first, scoreboard.base()))
+    paths->request_lost(entry.path);
 }
 
 // Packets in flight on a path that has fallen silent take another.
 void Requester::Impl::resend_of_path(std::uint8_t path, Instant now) {
-  for (Sequence at = base; at < next_sequence(); ++at) {
-    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+  for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) {
+    const bitmap::SendEntry& entry = scoreboard.entry(at);
     if (entry.path != path || entry.state == EntryState::kAcked) continue;
     const Message& message = message_of(at);
     if (message.answered() && message.request_received) continue;

@@ -15,8 +15,9 @@ bool Requester::Impl::copy_last_request(const wire::Packet& next, TransmitBatch&
   if (messages.back().kind != MessageKind::kRead) return true;  // a longer packet could not follow in one batch
   Message& last = messages[messages.size() - 2];
   if (last.kind != MessageKind::kRead || last.request_received || last.copied) return true;
-  const bitmap::SendEntry& entry = window.entry(psn_of(last.first));
-  if (last.first < base || entry.state != EntryState::kSentUnacked || entry.transmissions != 1) return true;
+  const bitmap::SendEntry& entry = scoreboard.entry(last.first);
+  if (last.first < scoreboard.base() || entry.state != EntryState::kSentUnacked || entry.transmissions != 1)
+    return true;
   wire::Packet copy;
   build_request(copy, last, last.first, last.packets, true, now);
   wire::mark_copy(copy);

@@ -26,12 +26,12 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
   me.answered_from = source_port;
   if (packet.op == wire::RcOp::kAcknowledge) return me.handle_aeth(packet, now);
   if (me.take_middle_response(packet, now)) return me.outcome(now);
-  const auto sequence = me.sequence_of(packet.bth.psn);
+  const auto sequence = me.scoreboard.sequence_of(packet.bth.psn);
   const auto record_duplicate = [&](bool before_base) {
     me.env.duplicates.record({now, me.id.qpn, packet.bth.psn, packet.bxth.path, before_base, /*response=*/true});
   };
   if (!sequence) {
-    if (distance(packet.bth.psn, me.window.base()) < 0) record_duplicate(true);
+    if (distance(packet.bth.psn, me.scoreboard.base_psn()) < 0) record_duplicate(true);
     me.env.drop(DropReason::kStaleResponse);
     return {};
   }
@@ -42,7 +42,7 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
     me.env.drop(DropReason::kStaleResponse);
     return {};
   }
-  if (me.window.entry(packet.bth.psn).state == EntryState::kAcked) {
+  if (me.scoreboard.is_acked(*sequence)) {
     record_duplicate(false);
     me.env.drop(DropReason::kDuplicate);
     return {};
@@ -68,16 +68,14 @@ Outcome Requester::Impl::handle_read_response(const wire::Packet& packet, Sequen
   }
   if (message.by_reference != 0) [[unlikely]] {
     if (!fetch_response(packet, message)) return outcome(now);
-    responses.bytes -= expected;
     return take_response(packet, sequence, message, now);
   }
   const auto index = static_cast<std::uint32_t>(sequence - message.first);
   if (!scatter(env.memory, id.pd, queue, message.wqe, message.offset + index * id.mtu(), packet.payload)) {
     env.drop(DropReason::kFault);
-    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
     return outcome(now);
   }
-  responses.bytes -= expected;
   return take_response(packet, sequence, message, now);
 }
 
@@ -99,10 +97,9 @@ Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence 
   std::memcpy(result, &original, sizeof(original));
   if (!scatter(env.memory, id.pd, queue, message.wqe, 0, result)) {
     env.drop(DropReason::kFault);
-    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
     return outcome(now);
   }
-  responses.bytes -= message.length;
   return take_response(packet, sequence, message, now);
 }
 
@@ -111,10 +108,10 @@ Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequ
     note_response_path(packet, arrived_at(now));
   if (paths) [[unlikely]]
     note_repetition_answered(sequence, message, now);
-  const Instant sent = window.sent_at(psn_of(sequence), now);
+  const Instant sent = scoreboard.sent_at(sequence, now);
+  responses.on_response(message.payload_at(sequence, id.mtu()), message.kind == MessageKind::kRead);
   measure_response(sequence, message, sent, now);
   acknowledge(sequence, message, now);
-  --responses.packets;
   note_progress(now);
   // A response to this request shows that all before it are executed.
   acknowledge_requests_before(message.end(), now);
@@ -127,30 +124,27 @@ Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequ
 
 // An RTT sample, if the response is the first to a request that was sent once.
 void Requester::Impl::measure_response(Sequence sequence, const Message& message, Instant sent, Instant now) {
-  responses.came += message.kind == MessageKind::kRead ? message.payload_at(sequence, id.mtu()) : 0;
-  if (sequence != message.first || window.entry(psn_of(sequence)).transmissions != 1) return;
+  if (sequence != message.first || scoreboard.entry(sequence).transmissions != 1) return;
   sample_rtt(now - sent, now);
   Duration sample = now - sent;
   if (paths) [[unlikely]]
-    sample = note_response(window.entry(psn_of(sequence)).path, sent, now);
+    sample = note_response(scoreboard.entry(sequence).path, sent, now);
   const congestion::RoundTrip trip{sample, env.waited};
-  response_congestion.on_acknowledgement(responses.came, trip, responses.limited, now);
+  const std::uint64_t arrived = responses.on_round_trip(trip, now);
   if (response_pace() != nullptr) [[unlikely]]
-    on_response_rtt_sample(trip.on_the_way(), now);
-  responses.came = 0;
-  responses.limited = false;
+    on_response_rtt_sample(trip.on_the_way(), arrived, now);
 }
 
 // The oldest missing response; next_sequence() if none is missing.
 Sequence Requester::Impl::first_missing_response() const {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].answered()) continue;
-    const Sequence end = std::min(messages[i].end(), next_sequence());
-    for (Sequence at = std::max(base, messages[i].first); at < end; ++at) {
-      if (window.entry(psn_of(at)).state != EntryState::kAcked) return at;
+    const Sequence end = std::min(messages[i].end(), scoreboard.next());
+    for (Sequence at = std::max(scoreboard.base(), messages[i].first); at < end; ++at) {
+      if (!scoreboard.is_acked(at)) return at;
     }
   }
-  return next_sequence();
+  return scoreboard.next();
 }
 
 // Plain RoCE: a response out of order means that one was lost. It and all behind it are re-requested, once a round
@@ -158,12 +152,12 @@ Sequence Requester::Impl::first_missing_response() const {
 void Requester::Impl::go_back_to_missing_response(Instant now) {
   const Sequence missing = first_missing_response();
   const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
-  const bitmap::SendEntry& entry = window.entry(psn_of(missing));
+  const bitmap::SendEntry& entry = scoreboard.entry(missing);
   if (entry.state == EntryState::kRetransmitPending) return;
-  if (entry.transmissions > 1 && now - window.sent_at(psn_of(missing), now) < quiet) return;
+  if (entry.transmissions > 1 && now - scoreboard.sent_at(missing, now) < quiet) return;
   for (std::size_t i = messages.find(missing); i < messages.size(); ++i) {
     if (!messages[i].answered()) continue;
-    const Sequence end = std::min(messages[i].end(), next_sequence());
+    const Sequence end = std::min(messages[i].end(), scoreboard.next());
     for (Sequence at = std::max(missing, messages[i].first); at < end; ++at) {
       request_resend(at, messages[i], Counter::kRetransmittedNak, now);
     }
@@ -175,9 +169,9 @@ void Requester::Impl::go_back_to_missing_response(Instant now) {
 void Requester::Impl::record_response(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now) {
   const Instant seen = arrived_at(now);
   if (sequence < responses_seen) {
-    if (loss_recovery != nullptr) note_late_response(packet, now);
+    if (loss_recovery != nullptr) note_late_response(packet, sequence, now);
   } else {
-    const Sequence from = std::max(responses_seen, base);
+    const Sequence from = std::max(responses_seen, scoreboard.base());
     for (std::size_t i = messages.find(from); i < messages.size() && messages[i].first <= sequence; ++i) {
       if (!messages[i].answered()) continue;
       const Sequence start = std::max(from, messages[i].first);
@@ -185,8 +179,8 @@ void Requester::Impl::record_response(const wire::Packet& packet, Sequence seque
       if (start < end) {
         // Within a message that has begun to come, the next response was due since the one before it.
         const bool expected = start > messages[i].first && !response_receive_paths;
-        const Instant moved = expected ? std::min(base_moved, seen) : seen;
-        response_gap_rules().open(psn_of(start) - 1, psn_of(end), 0, seen, moved, now);
+        const Instant moved = expected ? std::min(scoreboard.base_moved(), seen) : seen;
+        response_gap_rules().open(scoreboard.psn_of(start) - 1, scoreboard.psn_of(end), 0, seen, moved, now);
       }
     }
     responses_seen = sequence + 1;
@@ -198,8 +192,8 @@ void Requester::Impl::record_response(const wire::Packet& packet, Sequence seque
     GapRecord& gap = loss_recovery->response_gaps[i];
     // Responses come in the order of their requests. If a response requested after a gap's re-request comes first, it
     // is evidence against that repetition, as a later packet is against the original.
-    const bool later =
-        gap.state == GapState::kPromoted ? sent > gap.last_feedback : distance(psn_of(sequence), gap.start) > 0;
+    const bool later = gap.state == GapState::kPromoted ? sent > gap.last_feedback
+                                                        : distance(scoreboard.psn_of(sequence), gap.start) > 0;
     if (!later) continue;
     ++gap.later_packets;
     const bool much_later = gap.state == GapState::kPromoted && sent > gap.last_feedback + limits.age_max;
@@ -209,17 +203,17 @@ void Requester::Impl::record_response(const wire::Packet& packet, Sequence seque
 
 // A response overtaken by others. Late, not lost, unless it was re-requested. A standard response does not name its
 // request: it counts as the second's where there was a second.
-void Requester::Impl::note_late_response(const wire::Packet& packet, Instant now) {
+void Requester::Impl::note_late_response(const wire::Packet& packet, Sequence sequence, Instant now) {
   const Instant seen = arrived_at(now);
   const Psn psn = packet.bth.psn;
   using Copy = LateArrival::Copy;
-  const bool again = packet.bitmap ? packet.bxth.retransmitted : window.entry(psn).transmissions > 1;
+  const bool again = packet.bitmap ? packet.bxth.retransmitted : scoreboard.entry(sequence).transmissions > 1;
   const Copy original = packet.bitmap ? Copy::kOriginal : Copy::kUnknown;
   response_gap_rules().fill({.psn = psn,
                              .copy = again ? Copy::kRetransmitted : original,
                              .learns = true,
                              .path = packet.bxth.path,
-                             .depth = static_cast<std::uint32_t>(distance(psn_of(responses_seen - 1), psn)),
+                             .depth = static_cast<std::uint32_t>(distance(scoreboard.psn_of(responses_seen - 1), psn)),
                              .recovery_time = rtt.smoothed(),
                              .seen = seen},
                             now);
@@ -230,7 +224,7 @@ Duration Requester::Impl::rerequest_interval(std::uint16_t times) const {
   Duration interval = rtt.has_sample() ? rtt.probe_timeout(shortest * 2) : kRerequestFirst;
   // The awaited response is all that is in flight: no queue is before it, and no later packet will give evidence.
   if (rtt.has_sample() && times <= kRerequestsBeforeDoubling &&
-      loss_recovery->response_gaps.missing() >= responses.packets)
+      loss_recovery->response_gaps.missing() >= responses.packets())
     interval = std::max({rtt.minimum() * 2, rtt.smoothed(), shortest});
   for (unsigned i = kRerequestsBeforeDoubling; i < times && interval < kRerequestMax; ++i) interval = interval * 2;
   return std::min(interval, std::max(kRerequestMax, rtt.smoothed() * 2));
@@ -239,7 +233,7 @@ Duration Requester::Impl::rerequest_interval(std::uint16_t times) const {
 // The base has moved, perhaps up to a gap, which stops it from now on.
 void Requester::Impl::note_base_at_gap(Instant now) {
   bitmap::GapTable& gaps = loss_recovery->response_gaps;
-  if (gaps.empty() || distance(gaps[0].start, window.base()) > 0) return;
+  if (gaps.empty() || distance(gaps[0].start, scoreboard.base_psn()) > 0) return;
   gaps[0].base_stuck_since = loss_recovery->response_judge_at.emplace(now);
 }
 
@@ -273,8 +267,8 @@ Instant Requester::Impl::request_again(GapRecord& gap, Instant now) {
   std::optional<Instant> quiet_until;
   bool any = false;
   for_each_missing(gap, [&](Sequence at) {
-    const bitmap::SendEntry& entry = window.entry(psn_of(at));
-    const Instant sent = window.sent_at(psn_of(at), now);
+    const bitmap::SendEntry& entry = scoreboard.entry(at);
+    const Instant sent = scoreboard.sent_at(at, now);
     const auto verdict = recovery::judge_request({entry.state, entry.transmissions > 1, now - sent}, quiet, false);
     if (verdict == recovery::RequestVerdict::kRecent) quiet_until = sent + quiet;
     if (verdict == recovery::RequestVerdict::kResend)

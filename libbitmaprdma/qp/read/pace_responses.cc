@@ -56,19 +56,20 @@ void Requester::Impl::on_read_requested(const Message& message, std::uint32_t pa
 }
 
 // One sample a segment, as for sent data; or one a round trip, if less than that is requested.
-void Requester::Impl::on_response_rtt_sample(Duration round_trip, Instant now) {
+void Requester::Impl::on_response_rtt_sample(Duration round_trip, std::uint64_t arrived, Instant now) {
   ResponsePace& pace = *response_pace();
-  pace.came += responses.came;
+  pace.came += arrived;
   if (pace.came < kBytesPerSample && now - pace.sampled_at < round_trip) return;
   pace.came = 0;
   pace.sampled_at = now;
-  pace.rate.on_round_trip(round_trip, response_congestion.base_rtt(), now);
+  pace.rate.on_round_trip(round_trip, responses.congestion().base_rtt(), now);
 }
 
 // After output: does a READ wait for its rate?
 void Requester::Impl::note_responses_paced(Instant now) {
   ResponsePace& pace = *response_pace();
-  const bool read = queue.next() != queue.tail() && !broken_wqe && queue[queue.next()].opcode == WorkOpcode::kRdmaRead;
+  const bool read =
+      queue.next() != queue.tail() && !fault.is_set() && queue[queue.next()].opcode == WorkOpcode::kRdmaRead;
   const bool waits = read && pace.rate.allowance(now) == 0;
   if (waits && !pace.waits) env.count(Counter::kPaceWaits);
   pace.waits = waits;

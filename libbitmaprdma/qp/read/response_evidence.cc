@@ -19,7 +19,7 @@ void Requester::Impl::note_response_path(const wire::Packet& packet, Instant now
   if (!response_receive_paths)
     response_receive_paths = std::make_unique<ReceivePaths>(*id.recovery, id.receiving_paths, env.segments, now);
   response_receive_paths->on_packet(packet.bxth.path, now);
-  response_receive_paths->received(packet.bxth.path, window.base(), packet.bth.psn, 1);
+  response_receive_paths->received(packet.bxth.path, scoreboard.base_psn(), packet.bth.psn, 1);
 }
 
 // `sent`: when this response was requested.

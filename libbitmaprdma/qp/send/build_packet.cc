@@ -66,7 +66,7 @@ void Requester::Impl::build_data(wire::Packet& packet, const Message& message, S
   const auto index = static_cast<std::uint32_t>(sequence - message.first);
   const Place place{index == 0 && message.offset == 0, sequence + 1 == message.end() && message.last_of_wqe};
   put_common(packet, op_of(wqe.opcode, place), id, message, index, again, now);
-  packet.bth.psn = psn_of(sequence);
+  packet.bth.psn = scoreboard.psn_of(sequence);
   if (message.segment_packets != 0) fill_operation_fields(packet.bxth, message, index);
   if (message.kind == MessageKind::kWrite) {
     packet.reth =
@@ -84,7 +84,7 @@ void Requester::Impl::build_request(wire::Packet& packet, const Message& message
   const SendWqe& wqe = queue[message.wqe];
   const auto index = static_cast<std::uint32_t>(sequence - message.first);
   put_common(packet, op_of(wqe.opcode, Place{true, true}), id, message, index, again, now);
-  packet.bth.psn = psn_of(sequence);
+  packet.bth.psn = scoreboard.psn_of(sequence);
   packet.bth.ack_request = true;
   if (message.kind == MessageKind::kRead) {
     const std::uint32_t skipped = index * id.mtu();

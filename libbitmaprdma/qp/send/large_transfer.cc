@@ -32,7 +32,7 @@ std::uint8_t Requester::Impl::segment_packets(const SendWqe& wqe) const {
 // Numbers have eight bits: a segment waits for a number that no other operation in progress has.
 bool Requester::Impl::segment_may_leave(const Message& message) const {
   return message.segment_packets == 0 || !operations->full() ||
-         ((next_sequence() - message.first) & (message.segment_packets - 1u)) != 0;
+         ((scoreboard.next() - message.first) & (message.segment_packets - 1u)) != 0;
 }
 
 // The packet of `sequence` is in the batch for the first time.
@@ -62,7 +62,7 @@ void Requester::Impl::fill_operation_fields(wire::Bxth& bxth, const Message& mes
 bool Requester::Impl::names_unsent(const wire::BitmapAck& ack) const {
   if (operations->size() == 0) return false;
   const registry::SentOperation& newest = (*operations)[operations->size() - 1];
-  return newest.end() > next_sequence() && is_named(ack, newest.number);
+  return newest.end() > scoreboard.next() && is_named(ack, newest.number);
 }
 
 bool Requester::Impl::is_named(const wire::BitmapAck& ack, std::uint8_t number) {
@@ -78,17 +78,17 @@ void Requester::Impl::take_operations(const wire::BitmapAck& ack, Instant now) {
     if (static_cast<std::uint8_t>(operation.number - ack.operations_next) > 8 && !is_named(ack, operation.number))
       break;
     if (operation.complete() || !is_named(ack, operation.number)) continue;
-    const Message& message = message_of(std::max(operation.first, base));
-    for (Sequence at = std::max(operation.first, base); at < operation.end(); ++at) acknowledge(at, message, now);
+    const Message& message = message_of(std::max(operation.first, scoreboard.base()));
+    for (Sequence at = std::max(operation.first, scoreboard.base()); at < operation.end(); ++at)
+      acknowledge(at, message, now);
   }
 }
 
 // The next packet belongs to a large command: others go first (device/transmit.cc).
 bool Requester::Impl::next_is_large() {
   if (env.config.transfer.threshold_bytes == 0) return false;
-  if (window.pending() > 0) {
-    const auto next = sequence_of(window.next_pending(window.base()));
-    return next && is_large(queue[message_of(*next).wqe]);
+  if (scoreboard.pending() > 0) {
+    return is_large(queue[message_of(scoreboard.next_pending(scoreboard.base())).wqe]);
   }
   if (!all_begun_is_sent()) return is_large(queue[messages.back().wqe]);
   return queue.next() != queue.tail() && is_large(queue[queue.next()]);

@@ -17,7 +17,7 @@ bool Requester::Impl::execute_local(Instant now) {
   const SendWqe& wqe = queue[number];
   if (wqe.opcode == WorkOpcode::kLocalInvalidate) {
     if (!env.memory.invalidate(id.accessor(), wqe.immediate_be)) {
-      break_locally(number, CompletionStatus::kLocalQpOperationError);
+      fault.set(number, CompletionStatus::kLocalQpOperationError);
       return false;
     }
   } else if (!env.memory.bind(id.accessor(), {.key = wqe.rkey,
@@ -25,11 +25,11 @@ bool Requester::Impl::execute_local(Instant now) {
                                               .address = wqe.remote_address,
                                               .length = wqe.compare_or_add,
                                               .access = static_cast<std::uint32_t>(wqe.swap)})) {
-    break_locally(number, CompletionStatus::kWindowBindError);
+    fault.set(number, CompletionStatus::kWindowBindError);
     return false;
   }
   queue.begin_next();
-  if (queue.head() == number) complete_head(CompletionStatus::kSuccess, now);
+  if (queue.head() == number) completer().complete(CompletionStatus::kSuccess, now);
   return true;
 }
 

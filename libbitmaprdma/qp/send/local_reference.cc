@@ -95,7 +95,7 @@ bool Requester::Impl::fetch_response(const wire::Packet& packet, const Message& 
   cursor.seek(queue, message.wqe, message.offset);
   if (!cursor.take(message.by_reference)) {
     env.drop(DropReason::kFault);
-    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
   switch (fetch(env, id, *reference, cursor.slices())) {
@@ -107,8 +107,8 @@ bool Requester::Impl::fetch_response(const wire::Packet& packet, const Message& 
     case FetchResult::kFault:
       env.drop(DropReason::kFetchFailed);
       env.count(Counter::kFetchFaults);
-      break_locally(message.wqe, all_writable(cursor.slices()) ? CompletionStatus::kRemoteOperationError
-                                                               : CompletionStatus::kLocalProtectionError);
+      fault.set(message.wqe, all_writable(cursor.slices()) ? CompletionStatus::kRemoteOperationError
+                                                           : CompletionStatus::kLocalProtectionError);
       return false;
   }
   return false;

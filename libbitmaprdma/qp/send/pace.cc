@@ -30,7 +30,7 @@ CongestionState& Requester::Impl::signals_made() {
 void Requester::Impl::choose_control() {
   const CongestionConfig& config = id.recovery->congestion;
   congestion.set_bounded(config.control == CongestionControl::kWindow || config.control == CongestionControl::kPaced);
-  response_congestion.set_bounded(!congestion::goes_by_round_trips(config.control));
+  responses.congestion().set_bounded(!congestion::goes_by_round_trips(config.control));
   if (signals && signals->rate && signals->rate->config() == config) return;
   if (congestion::is_rate_control(config.control)) {
     signals_made().rate.emplace(config, env.active_qps);
@@ -65,7 +65,7 @@ void Requester::note_paced(bool more, Instant now) {
   if (waits && !signals.waits) impl_->env.count(Counter::kPaceWaits);
   signals.waits = waits;
   // The waiting output would fit the window: the path is fully used.
-  if (waits && signals.spread) impl_->congestion_limited = true;
+  if (waits && signals.spread) impl_->admission.note_congestion_limited();
   if (signals.responses) impl_->note_responses_paced(now);
 }
 

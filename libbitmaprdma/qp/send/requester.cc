@@ -25,7 +25,7 @@ void Requester::reset() {
 
 void Requester::flush(Instant now) {
   Impl& me = *impl_;
-  while (!me.queue.empty()) me.complete_head(CompletionStatus::kFlushed, now);
+  while (!me.queue.empty()) me.completer().complete(CompletionStatus::kFlushed, now);
   me.end_stall(now);
   me.forget_flight();
 }
@@ -41,13 +41,12 @@ bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
     return true;
   const bool resent = me.poll_resend(batch, now);
   // New packets only after retransmissions: a standard peer takes nothing else.
-  const bool added = me.window.pending() == 0 && me.poll_new(batch, now);
+  const bool added = me.scoreboard.pending() == 0 && me.poll_new(batch, now);
   if (resent || added) me.timers.on_activity(now);
   if (me.paths && (resent || added)) me.paths->batch_left(batch.path());
   // No credit, and nothing in flight whose acknowledgement could bring some: one packet probes for it.
-  if (me.credit_stalled && me.flight.packets == 0 && !me.credit_probe_at) {
-    me.credit_probe_at = now + me.retransmit_timeout();
-  }
+  if (me.admission.wants_probe(me.scoreboard.flight())) [[unlikely]]
+    me.admission.set_probe(now + me.retransmit_timeout());
   return resent || added;
 }
 
@@ -60,10 +59,10 @@ bool Requester::has_output(Instant now) const {
 bool Requester::Impl::has_output(Instant now) {
   Impl& me = *this;
   if (!me.id.can_send() || me.rnr.waiting() || me.paused(now)) return false;
-  if (me.window.pending() > 0) {
+  if (me.scoreboard.pending() > 0) {
     if (me.holds_back(now) || me.resend_window_full()) return false;
-    const auto next = me.sequence_of(me.window.next_pending(me.window.base()));
-    return next && me.rnr.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.timers.has_grant());
+    const Sequence next = me.scoreboard.next_pending(me.scoreboard.base());
+    return me.rnr.may_leave(next) && (me.limits().congestion_admits(me.id.mtu()) || me.timers.has_grant());
   }
   return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
 }
@@ -73,9 +72,9 @@ bool Requester::Impl::has_output(Instant now) {
 bool Requester::ends_soon() const {
   constexpr std::uint64_t kSoonBytes = 512 * 1024;
   const Impl& me = *impl_;
-  if (me.window.pending() > 0 || me.all_begun_is_sent() || !me.nothing_behind()) return false;
+  if (me.scoreboard.pending() > 0 || me.all_begun_is_sent() || !me.nothing_behind()) return false;
   const Message& last = me.messages[me.messages.size() - 1];
-  return !last.answered() && last.length - last.payload_before(me.next_sequence(), me.id.mtu()) <= kSoonBytes;
+  return !last.answered() && last.length - last.payload_before(me.scoreboard.next(), me.id.mtu()) <= kSoonBytes;
 }
 
 bool Requester::all_complete() const { return impl_->queue.head() == impl_->queue.tail(); }
@@ -86,33 +85,33 @@ bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next()
 
 Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
 
-std::uint32_t Requester::packets_in_flight() const { return impl_.as_it_is().flight.packets; }
+std::uint32_t Requester::packets_in_flight() const { return impl_.as_it_is().scoreboard.flight().packets; }
 
 Requester::Snapshot Requester::snapshot() const {
   const Impl& me = *impl_;
   return Snapshot{
-      .base = me.window.base(),
-      .next = me.window.next(),
+      .base = me.scoreboard.base_psn(),
+      .next = me.scoreboard.next_psn(),
       .operations = me.operations->size(),
-      .unacked = me.window.unacked(),
-      .pending = me.window.pending(),
+      .unacked = me.scoreboard.unacked(),
+      .pending = me.scoreboard.pending(),
       .messages = me.messages.size(),
       .work_requests = me.queue.tail() - me.queue.head(),
-      .flight_packets = me.flight.packets,
-      .responses_messages = me.responses.messages,
-      .responses_packets = me.responses.packets,
-      .flight_bytes = me.flight.bytes,
-      .pipe_bytes = me.flight.pipe,
-      .responses_bytes = me.responses.bytes,
+      .flight_packets = me.scoreboard.flight().packets,
+      .responses_messages = me.responses.messages(),
+      .responses_packets = me.responses.packets(),
+      .flight_bytes = me.scoreboard.flight().bytes,
+      .pipe_bytes = me.scoreboard.flight().pipe,
+      .responses_bytes = me.responses.bytes(),
       .congestion_bytes = me.congestion.bounded() ? me.congestion.bytes() : 0,
       .rate = rate() != nullptr ? std::optional{rate()->rate()} : std::nullopt,
       .response_rate = me.response_pace() != nullptr ? std::optional{me.response_pace()->rate.rate()} : std::nullopt,
       .srtt = me.rtt.smoothed(),
       .base_rtt = me.congestion.base_rtt(),
       .waits_for_receiver = me.rnr.waiting(),
-      .window = me.window.window(),
-      .looked_at = me.looked_at,
-      .bitmap = me.window.use()};
+      .window = me.scoreboard.entries_max(),
+      .looked_at = me.scoreboard.looked_at(),
+      .bitmap = me.scoreboard.use()};
 }
 
 namespace {
@@ -131,53 +130,44 @@ Requester::Impl::Impl(const Environment& environment, Identity& identity)
     : env(environment),
       id(identity),
       queue(identity.capabilities),
-      window(Psn{}, send_shape(*identity.recovery), environment.segments) {}
-
-std::optional<Sequence> Requester::Impl::sequence_of(Psn psn) const {
-  if (!window.contains(psn)) return std::nullopt;
-  return base + static_cast<Sequence>(distance(psn, window.base()));
-}
+      scoreboard(send_shape(*identity.recovery), environment.segments) {}
 
 void Requester::Impl::begin_from(Psn first) {
   forget_flight();
   paths.reset();
   response_receive_paths.reset();
-  window.reset(first);
-  base = cumulative = responses_seen = arrived_end = 0;
+  scoreboard.begin_from(first);
+  responses_seen = 0;
   if (auto* const table = operations.if_made()) table->restart();
   next_msn = next_rsn = 0;
   sender_judge.reset();
   if (SenderJudge::is_wanted(id.recovery->mode)) sender_judge = std::make_unique<SenderJudge>(*id.recovery);
   rtt = recovery::RttEstimator{};
   congestion = {};
-  response_congestion = {};
+  responses.reset();
   signals.reset();
   choose_control();
   if (timers.is_stalled()) env.count(Counter::kStallsEnded);
   timers = RetransmissionTimers{};
   feedback_order = recovery::FeedbackOrder{};
-  credit_stalled = congestion_limited = completions_lost = false;
-  bridged = 0;
+  admission.reset();
+  fault.forget_lost();
 }
 
 void Requester::Impl::forget_flight() {
   messages.clear();
   if (auto* const table = operations.if_made()) table->clear();
-  window.reset(window.next());
-  base = cumulative = responses_seen = arrived_end = next_sequence();
+  scoreboard.forget_flight();
+  responses_seen = scoreboard.base();
   end_loss_recovery();
   if (recovery::DelayJudge* const judge = delay_judge()) judge->forget_flight();
-  flight = Flight{};
-  resent_under_way = 0;
   if (paths) paths->forget_flight();
   if (response_receive_paths) response_receive_paths->clear();
-  responses = Responses{};
+  responses.forget_flight();
   read_cut = 0;
-  packets_since_ack_request = 0;
+  admission.forget_flight();
   rnr = ReceiverNotReady{};
-  broken_wqe.reset();
-  credit_probe_at.reset();
-  credit_override = false;
+  fault.clear();
   timers.forget_timeouts();
 }
 
@@ -203,8 +193,9 @@ void Requester::Impl::end_loss_recovery() {
 void Requester::Impl::trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to,
                                   Instant now) const {
   if (env.sink == nullptr) return;
-  env.trace(now, id.qpn,
-            trace::EntryMoved{psn_of(sequence), static_cast<trace::Entry>(from), static_cast<trace::Entry>(to)});
+  env.trace(
+      now, id.qpn,
+      trace::EntryMoved{scoreboard.psn_of(sequence), static_cast<trace::Entry>(from), static_cast<trace::Entry>(to)});
 }
 
 }  // namespace brdma::qp

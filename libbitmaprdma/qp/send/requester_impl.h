@@ -1,10 +1,4 @@
 // qp/send/requester_impl.h - private: the requester's parts, shared by its files. Start at requester.h.
-//
-// Sequences (message_table.h) order everything here:
-//   base <= cumulative <= next_sequence()      base: oldest entry of the send window
-// All requests before `cumulative` were executed by the peer; between base and cumulative only responses to READs and
-// atomics are missing. A work request is complete when the base has passed its last packet, and never earlier: bits of
-// a BitmapAck beyond the base mean "arrived", not "executed", and may be taken back.
 #pragma once
 
 #include <memory>
@@ -16,13 +10,17 @@
 #include "congestion/delay_window.h"
 #include "qp/loss/receiver_not_ready.h"
 #include "qp/loss/retransmission_timers.h"
+#include "qp/loss/scoreboard.h"
 #include "qp/loss/sender_judge.h"
 #include "qp/paths/paths_receive.h"
 #include "qp/queues/message_table.h"
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
+#include "qp/queues/work_completer.h"
+#include "qp/read/response_admission.h"
 #include "qp/receive/gap_receiver.h"
 #include "qp/receive/out_of_order.h"
+#include "qp/send/admission.h"
 #include "qp/send/congestion_state.h"
 #include "qp/send/requester.h"
 #include "recovery/gap_judge.h"
@@ -33,22 +31,6 @@
 #include "wire/local_reference.h"
 
 namespace brdma::qp {
-
-// Data in flight to the peer. READ requests count as one packet without bytes.
-struct Flight {
-  std::uint32_t packets = 0;  // sent, not acknowledged: under the peer's credit
-  std::uint64_t bytes = 0;    // their payload
-  std::uint64_t pipe = 0;     // of those bytes, not judged lost: under the congestion window
-};
-
-// READs, atomics and other requests whose responses are in flight to us: under our own credit.
-struct Responses {
-  std::uint16_t messages = 0;  // at most max_rd_atomic
-  bool limited = false;        // since the last RTT sample the congestion window held a READ back
-  std::uint32_t packets = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t came = 0;  // bytes received since then
-};
 
 // After the loss of a READ request so many are sent twice.
 inline constexpr std::uint8_t kCopiesAfterLoss = 128;
@@ -65,62 +47,48 @@ struct Requester::Impl {
   const Environment& env;
   Identity& id;
   SendQueue queue;
+  SendFault fault;
   MessageTable messages;
-  bitmap::SendWindow window;
+  Scoreboard scoreboard;
   Lazy<registry::OperationTable> operations;  // segments of large commands in progress
   LossRecovery* loss_recovery = nullptr;      // while a packet is missing or was late (out_of_order.h)
   recovery::RttEstimator rtt;
-  congestion::DelayWindow congestion;           // bytes of requests in flight
-  congestion::DelayWindow response_congestion;  // bytes of requested responses
+  congestion::DelayWindow congestion;  // bytes of requests in flight
+  Admission admission;                 // of requests
+  ResponseAdmission responses;         // to READs, atomics and the like
 
-  Sequence base = 0, cumulative = 0;
-  Sequence arrived_end = 0;     // one past the newest packet known to have arrived
-  Instant cumulative_moved;     // or first awaited: stall of the send window
   Sequence responses_seen = 0;  // one past the newest received response
   std::uint32_t next_msn = 0, next_rsn = 0;
-  std::uint32_t read_cut = 0;           // bytes of the work request at queue.next() that are in chunks already
-  mutable std::uint32_t looked_at = 0;  // entries and words, for acknowledgements: their cost, for tests; wraps
-  Flight flight;
-  Responses responses;
+  std::uint32_t read_cut = 0;       // bytes of the work request at queue.next() that are in chunks already
+  std::uint16_t answered_from = 0;  // the peer's UDP port of the response
+  std::uint8_t copies = 0;          // copies left for the next READ requests: one was lost recently (copy_request.cc)
+  bool wants_local = false;         // a large message has begun, and nothing is known of the peer's process
   RetransmissionTimers timers;
 
   ReceiverNotReady rnr;
   recovery::FeedbackOrder feedback_order;
-  std::uint32_t resent_under_way = 0;         // entries in kRetransmittedUnacked: retransmitted, not acknowledged yet
   std::unique_ptr<SenderJudge> sender_judge;  // only in modes in which the sender judges
   std::unique_ptr<CongestionState> signals;   // a rate, ECN marks (pace.cc)
-  std::uint32_t packets_since_ack_request = 0;
-  std::uint16_t answered_from = 0;  // the peer's UDP port of the response
-  std::uint8_t copies = 0;          // copies left for the next READ requests: one was lost recently (copy_request.cc)
-  bool credit_stalled = false;
-  bool congestion_limited = false;  // since the last acknowledgement
-  bool credit_override = false;     // see credit_probe_at
-  bool completions_lost = false;    // a completion queue was full
-  bool wants_local = false;         // a large message has begun, and nothing is known of the peer's process
-  CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
-  CompactOptional<Instant> credit_probe_at;   // nothing in flight and no credit: probe by a packet
-  std::uint64_t bridged = 0;                  // beyond the congestion window, while no acknowledgement comes
-  Instant bridge_from;                        // no more of that before
-  Instant base_moved;                         // stall of the window, for judging gaps of responses
-  CompactOptional<std::uint64_t> broken_wqe;  // local fault: fails when all earlier ones are complete
 
   std::unique_ptr<SendPaths> paths;                      // only with several (spray.cc)
   std::unique_ptr<ReceivePaths> response_receive_paths;  // only if responses take several paths (response_evidence.cc)
 
-  // --- numbers (requester.cc) ---
-  [[nodiscard]] Sequence next_sequence() const { return base + window.in_window(); }
-  [[nodiscard]] Psn psn_of(Sequence sequence) const {
-    return window.base() + static_cast<std::uint32_t>((sequence - base) & Psn::kMask);
+  // --- limits ---
+  [[nodiscard]] SendLimits limits() const { return {env, id, scoreboard, congestion, admission}; }
+  [[nodiscard]] bool admits(std::uint32_t entries, std::uint32_t payload, bool answered) {
+    const Limit found = limits().limit(entries, payload, answered);
+    if (admission.note(found)) env.count(Counter::kCreditStalls);
+    return found == Limit::kNone;
   }
-  // Of a PSN named by a peer, if it lies in [base, next_sequence()).
-  [[nodiscard]] std::optional<Sequence> sequence_of(Psn psn) const;
+  [[nodiscard]] WorkCompleter completer() { return {env, id, queue, fault}; }
+  // --- messages ---
   [[nodiscard]] Message& message_of(Sequence sequence) { return messages[messages.find(sequence)]; }
   [[nodiscard]] bool all_begun_is_sent() const {
-    return messages.empty() || messages[messages.size() - 1].end() == next_sequence();
+    return messages.empty() || messages[messages.size() - 1].end() == scoreboard.next();
   }
   // No posted request has yet to begin, no begun one to leave, and none is to be retransmitted.
   [[nodiscard]] bool all_has_left() const {
-    return queue.next() == queue.tail() && window.pending() == 0 && all_begun_is_sent() && !paths;
+    return queue.next() == queue.tail() && scoreboard.pending() == 0 && all_begun_is_sent() && !paths;
   }
   // --- pending.h ---
   [[nodiscard]] bool is_idle() const;
@@ -148,23 +116,15 @@ struct Requester::Impl {
   bool execute_local(Instant now);  // false: it failed, nothing continues behind it
 
   // --- transmit_new.cc ---
-  [[nodiscard]] bool admits(std::uint32_t psns, std::uint32_t payload, bool answered);
-  [[nodiscard]] std::uint32_t unstated_window() const;
   [[nodiscard]] bool ready_to_send_new(Instant now);
   void begin_message();
   [[nodiscard]] std::uint32_t next_chunk_bytes() const;
   [[nodiscard]] bool may_begin(const SendWqe& wqe, Instant now);
-  [[nodiscard]] PeerCredit response_limit() const;
   bool poll_new(TransmitBatch& batch, Instant now);
   bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
-  [[nodiscard]] std::uint32_t ack_request_interval() const;
   [[nodiscard]] std::uint32_t ack_request_interval(const Message& message) const;
-  void left(Instant now) {  // a new packet was sent when nothing was in flight
-    timers.on_flight_begun(now);
-    cumulative_moved = now;
-  }
 
   // --- local_reference.cc ---
   [[nodiscard]] bool sends_by_reference(const SendWqe& wqe) const;
@@ -191,16 +151,12 @@ struct Requester::Impl {
   [[nodiscard]] bool has_references(const Message& message) const;
 
   // --- transmit_small.cc ---
-  struct Allowance {
-    std::uint64_t packets = 0, bytes = 0;
-  };
   // Steady state: nothing is missing, no recovery in progress. Packets may leave in runs.
   [[nodiscard]] bool in_steady_state() const {
-    return id.bitmap_agreed && !paths && !rnr.is_recovering() && !broken_wqe && sender_judge == nullptr &&
-           arrived_end <= cumulative;
+    return id.bitmap_agreed && !paths && !rnr.is_recovering() && !fault.is_set() && sender_judge == nullptr &&
+           !scoreboard.has_holes();
   }
   [[nodiscard]] bool may_run() const;
-  [[nodiscard]] Allowance allowance() const;
   [[nodiscard]] bool is_small(const SendWqe& wqe) const {
     return (wqe.opcode == WorkOpcode::kRdmaWrite || wqe.opcode == WorkOpcode::kSend) && wqe.length <= kCopiedBytesMax &&
            wqe.length <= id.mtu() && (wqe.flags & kSendFence) == 0;
@@ -208,10 +164,10 @@ struct Requester::Impl {
   bool transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   struct SmallRun {
     WorkOpcode opcode{};
-    Allowance allowed, used;
-    std::uint32_t ack_interval = 0;
-    std::size_t packet_bytes = 0, room = 0;  // of the last; so many more of that size fit into the batch
-    Message message;                         // the next one
+    RunSize allowed, used;
+    std::uint32_t ack_interval = 0, until_asked = 0;  // packets until one that asks for an acknowledgement
+    std::size_t packet_bytes = 0, room = 0;           // of the last; so many more of that size fit into the batch
+    Message message;                                  // the next one
     wire::RunHeaders headers;
     [[nodiscard]] bool writes() const { return opcode == WorkOpcode::kRdmaWrite; }
   };
@@ -220,7 +176,7 @@ struct Requester::Impl {
   bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   void trace_run(const SmallRun& run, Instant now) const;
   void end_run(const SmallRun& run, std::uint8_t path, Instant now);
-  void count_run(const Allowance& used, std::uint8_t path, Instant now);  // first transmissions
+  void count_run(const RunSize& used, std::uint8_t path, Instant now);  // first transmissions
 
   // --- transmit_single.cc ---
   [[nodiscard]] bool is_single_request() const;
@@ -232,7 +188,6 @@ struct Requester::Impl {
   // --- transmit_middle.cc ---
   [[nodiscard]] bool may_send_middle(const Message& message) const;
   [[nodiscard]] std::uint64_t middle_allowed(const Message& message) const;
-  [[nodiscard]] std::uint32_t packets_until_request(std::uint32_t ack_interval, std::uint64_t used) const;
   void trace_middle(const Message& message, std::uint64_t packets, std::size_t bytes, Instant now) const;
   bool transmit_middle(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
 
@@ -253,7 +208,7 @@ struct Requester::Impl {
   void choose_response_pace();
   [[nodiscard]] std::uint32_t paced_chunk_packets() const;
   void on_read_requested(const Message& message, std::uint32_t packets, Instant now);
-  void on_response_rtt_sample(Duration round_trip, Instant now);
+  void on_response_rtt_sample(Duration round_trip, std::uint64_t arrived, Instant now);
   void note_responses_paced(Instant now);
 
   // --- copy_request.cc ---
@@ -307,23 +262,11 @@ struct Requester::Impl {
   // --- resend.cc ---
   // Marks entry `sequence` for retransmission; false if it is acknowledged or pending already.
   bool request_resend(Sequence sequence, const Message& message, Counter cause, Instant now);
-  void left_again(Sequence sequence, std::uint8_t path, Instant now);  // pending -> retransmitted
+  void left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path,
+                  Instant now);  // pending -> retransmitted
   // All unacknowledged packets in [from, to); returns how many. READ requests and atomics as a whole.
   std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
-  [[nodiscard]] bool goes_back() const { return id.recovery->mode == RecoveryMode::kGoBackN; }
-  // A standard peer's window is small enough to need no other.
-  [[nodiscard]] bool congestion_admits(std::uint32_t payload) const {
-    if (!id.bitmap_agreed && !goes_back()) return true;
-    return flight.pipe == 0 || under_way() + payload <= congestion.bytes() + bridged;
-  }
-  // Under the congestion window. Missing packets before a received one are mostly no longer in the network (as FACK
-  // counts), although they still wait for a verdict. With much loss and a high tolerance, counting all would keep the
-  // window full of lost packets. At most an eighth counts: a verdict finds room at once then.
-  [[nodiscard]] std::uint64_t under_way() const {
-    if (paths || arrived_end <= cumulative) return flight.pipe;
-    const std::uint64_t behind = (next_sequence() - arrived_end + resent_under_way) * id.mtu();
-    return std::min(flight.pipe, behind + congestion.bytes() / 8);
-  }
+  [[nodiscard]] bool goes_back() const { return id.goes_back(); }
   bool poll_resend(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool holds_back(Instant now) const;
   [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // with `more` in flight besides
@@ -340,7 +283,7 @@ struct Requester::Impl {
   // --- handle_ack.cc ---
   Outcome handle_aeth(const wire::Packet& packet, Instant now);
   bool acknowledge(Sequence sequence, const Message& message, Instant now);
-  void note_overtaken(Psn late, Instant now);
+  void note_overtaken(Sequence late, Instant now);
   void request_is_received(Message& message);
   [[nodiscard]] std::uint64_t payload_of_run(Sequence from, Sequence boundary) const;
   void acknowledge_run(Sequence from, Sequence boundary, Instant now);
@@ -349,7 +292,6 @@ struct Requester::Impl {
   void acknowledge_each_before(Sequence boundary, Instant now);
   void acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now);
   void acknowledge_requests_before(Sequence boundary, Instant now);
-  [[nodiscard]] Sequence first_unreported(Sequence from, Sequence to) const;
   bool take_reported(Sequence sequence, Instant now);
   void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
   void acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now);
@@ -465,17 +407,18 @@ struct Requester::Impl {
   [[nodiscard]] GapReceiver response_gap_rules() {
     LossRecovery& state = repairing();
     return GapReceiver{
-        {env, id, state.response_gaps, state.response_tolerance, response_receive_paths.get(), window.base()}};
+        {env, id, state.response_gaps, state.response_tolerance, response_receive_paths.get(), scoreboard.base_psn()}};
   }
   // As Responder::Impl::arrived_at(), for responses.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
-  void note_late_response(const wire::Packet& packet, Instant now);
+  void note_late_response(const wire::Packet& packet, Sequence sequence, Instant now);
   Instant request_again(bitmap::GapRecord& gap, Instant now);
   Instant note_requested_again(bitmap::GapRecord& gap, Instant now);
   template <typename Function>
   void for_each_missing(const bitmap::GapRecord& gap, Function&& function) {
-    const Sequence start = base + static_cast<Sequence>(std::max(distance(gap.start, window.base()), 0));
-    for (Sequence at = start; at < start + gap.length && at < next_sequence(); ++at) function(at);
+    const Sequence start =
+        scoreboard.base() + static_cast<Sequence>(std::max(distance(gap.start, scoreboard.base_psn()), 0));
+    for (Sequence at = start; at < start + gap.length && at < scoreboard.next(); ++at) function(at);
   }
   void go_back_to_missing_response(Instant now);
   [[nodiscard]] Duration rerequest_interval(std::uint16_t times) const;
@@ -523,7 +466,6 @@ struct Requester::Impl {
   void fire_stall(Instant now);
   void suspect(Sequence sequence, Instant now);
   [[nodiscard]] std::optional<Instant> bridge_deadline() const;
-  void extend_bridge(Instant now);
   [[nodiscard]] Sequence last_open(Instant now);
   void fire_retransmit_timeout(Instant now);
   void fire_probe(Instant now);
@@ -532,19 +474,13 @@ struct Requester::Impl {
   // --- complete.cc ---
   void advance(Instant now);
   void complete_passed(Instant now);
-  void complete_head(CompletionStatus status, Instant now);
-  void complete_next(CompletionStatus status, Instant now);
-  void make_completion(const SendWqe& wqe, CompletionStatus status, Instant now);
-  // Work request `wqe` failed at the peer: incomplete ones before it are flushed, it completes with `status`.
-  Outcome fail(std::uint64_t wqe, CompletionStatus status, Instant now);
-  void break_locally(std::uint64_t wqe, CompletionStatus status);
-  [[nodiscard]] bool has_outcome() const { return broken_wqe || completions_lost || wants_local; }
+  [[nodiscard]] bool has_outcome() const { return wants_local || fault.has_outcome(); }
   Outcome outcome(Instant now) {
-    if (!broken_wqe && !completions_lost) [[likely]]
-      return {.wants_local = wants_local};
-    return outcome_of_fault(now);
+    if (fault.has_outcome()) [[unlikely]] {
+      if (const Outcome found = completer().outcome(now); found.asks_something()) return found;
+    }
+    return {.wants_local = wants_local};
   }
-  Outcome outcome_of_fault(Instant now);
 
   void trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to, Instant now) const;
 };

@@ -82,7 +82,7 @@ void Requester::Impl::spread_window(Instant now) {
   const Duration trip = rtt.smoothed();
   if (!signals || !signals->spread || trip <= Duration{}) return;
   const auto second = static_cast<std::uint64_t>((1_s).ns());
-  const auto window = static_cast<unsigned __int128>(congestion.bytes() + bridged) * second /
+  const auto window = static_cast<unsigned __int128>(limits().window_bytes()) * second /
                       static_cast<std::uint64_t>(trip.ns());  // bytes a second
   if (whole) congestion.set_spread(true);
   const std::uint64_t delivered = congestion.delivered();

@@ -13,25 +13,17 @@ bool Requester::Impl::may_send_middle(const Message& message) const {
 
 // MIDDLE packets of the message that may leave before the next check.
 std::uint64_t Requester::Impl::middle_allowed(const Message& message) const {
-  const Sequence next = next_sequence();
+  const Sequence next = scoreboard.next();
   if (next == message.first || next + 1 >= message.end() || !may_send_middle(message)) return 0;
-  const Allowance allowed = allowance();
+  const RunSize allowed = limits().run_allowance();
   return std::min({std::uint64_t{message.end() - 1 - next}, allowed.packets, allowed.bytes / id.mtu()});
-}
-
-// Packets until the next that requests an acknowledgement, after `used` added ones. 1: the next.
-std::uint32_t Requester::Impl::packets_until_request(std::uint32_t ack_interval, std::uint64_t used) const {
-  const std::uint64_t under_way = flight.packets + used;
-  const std::uint64_t interval = ack_interval - std::min(ack_interval, packets_since_ack_request);
-  const std::uint64_t credit = id.peer_credit.packets - std::min<std::uint64_t>(id.peer_credit.packets, under_way);
-  return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(interval, credit), 1));
 }
 
 void Requester::Impl::trace_middle(const Message& message, std::uint64_t packets, std::size_t bytes,
                                    Instant now) const {
   for (std::uint64_t i = 0; i < packets; ++i) {
     wire::Packet packet;
-    build_data(packet, message, next_sequence() + i, false, now);
+    build_data(packet, message, scoreboard.next() + i, false, now);
     trace_sent(packet, bytes, false, now);
   }
 }
@@ -42,24 +34,24 @@ bool Requester::Impl::transmit_middle(const Message& message, PayloadCursor& cur
   std::uint64_t count = middle_allowed(message);
   if (count == 0) return false;
   const std::uint32_t mtu = id.mtu();
-  const Sequence first = next_sequence();
+  const Sequence first = scoreboard.next();
   wire::Packet packet;
   build_data(packet, message, first, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, mtu);
   count = std::min<std::uint64_t>(count, batch.room(bytes));
   if (count == 0) return false;
   const wire::RunHeaders headers{packet};
-  wire::RunHeaders::Own own{.psn = psn_of(first),
+  wire::RunHeaders::Own own{.psn = scoreboard.psn_of(first),
                             .msn = message.msn,
                             .rsn = message.rsn,
                             .packet_index = static_cast<std::uint32_t>(first - message.first),
                             .reth = packet.reth};
   const wire::MiddleHeaders inside{headers, own};
-  const std::uint32_t ack_interval = ack_request_interval();
+  const std::uint32_t ack_interval = limits().request_interval();
   cursor.seek(queue, message.wqe, message.offset + own.packet_index * mtu);
-  Allowance used;
+  RunSize used;
   while (used.packets < count) {
-    const std::uint32_t asked = packets_until_request(ack_interval, used.packets);
+    const std::uint32_t asked = limits().packets_until_request(ack_interval, used.packets);
     std::uint32_t added = std::min(asked, static_cast<std::uint32_t>(count - used.packets));
     const std::byte* at = nullptr;
     if (batch.takes_middle(mtu, added) && (added = cursor.take_run(mtu, added, at)) > 0) [[likely]] {
@@ -74,7 +66,7 @@ bool Requester::Impl::transmit_middle(const Message& message, PayloadCursor& cur
       ++own.packet_index;
       own.reth.address += mtu;
     }
-    packets_since_ack_request = added == asked ? 0 : packets_since_ack_request + added;
+    admission.on_added(added, added == asked);
     used.packets += added;
   }
   if (used.packets == 0) return false;

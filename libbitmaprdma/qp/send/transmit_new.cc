@@ -8,13 +8,6 @@
 namespace brdma::qp {
 namespace {
 
-// How often an acknowledgement is requested within long messages: a standard peer sends none unasked, and one a batch
-// costs a receiver a third of its time.
-constexpr std::uint32_t kPacketsPerAckRequest = 16, kPacketsPerAckRequestBitmap = 64;
-constexpr std::uint32_t kAckRequestsPerWindow = 4;  // at least: a small window must not wait for its acknowledgement
-// Each request is one more packet whose loss stops all later ones, for a responder answers in order.
-constexpr std::uint32_t kReadsInParallel = 3;
-
 MessageKind kind_of(WorkOpcode opcode) {
   switch (opcode) {
     case WorkOpcode::kRdmaWrite:
@@ -37,51 +30,17 @@ std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) { return bytes 
 
 }  // namespace
 
-// May `psns` more PSNs leave, `payload` bytes with the first packet? Limits: the peer's window and credit, and the
-// congestion window; a standard peer states neither window nor credit.
-bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool answered) {
-  if (window.room() < psns) return false;
-  if (!id.bitmap_agreed) {
-    if (flight.packets >= unstated_window()) return false;
-    if (answered || congestion_admits(payload)) return true;
-    congestion_limited = true;
-    return false;
-  }
-  if (next_sequence() + psns - cumulative > id.peer_window) return false;
-  const bool credit = flight.packets < id.peer_credit.packets &&
-                      (flight.packets == 0 || flight.bytes + payload <= id.peer_credit.bytes);
-  if (!credit && !credit_override) {
-    if (!credit_stalled) env.count(Counter::kCreditStalls);
-    credit_stalled = true;
-    return false;
-  }
-  if (!answered && !congestion_admits(payload)) {
-    congestion_limited = true;
-    return false;
-  }
-  return true;
-}
-
-// Packets in flight towards a peer that states no credit. Go-back-N between two peers of ours is the baseline of plain
-// RoCE: as many bytes at every path MTU as with the largest packets, which fills the path as a NIC would (the
-// congestion window prevents a queue).
-std::uint32_t Requester::Impl::unstated_window() const {
-  const std::uint32_t packets = id.recovery->standard_window_packets;
-  if (!goes_back()) return packets;
-  return std::max(packets, std::min(packets * (mtu_bytes(PathMtu::k4096) / id.mtu()), env.credit_share().packets));
-}
-
 bool Requester::Impl::ready_to_send_new(Instant now) {
-  if (!rnr.may_leave(next_sequence())) return false;
+  if (!rnr.may_leave(scoreboard.next())) return false;
   const std::uint32_t mtu = id.mtu();
   if (!all_begun_is_sent()) {
     const Message& message = messages.back();
-    if (broken_wqe && message.wqe >= *broken_wqe) return false;
+    if (fault.is_set_at(message.wqe)) return false;
     if (message.answered()) return admits(message.packets, 0, true);
     if (!segment_may_leave(message)) return false;
-    return admits(1, message.payload_at(next_sequence(), mtu), false);
+    return admits(1, message.payload_at(scoreboard.next(), mtu), false);
   }
-  if (queue.next() == queue.tail() || broken_wqe) return false;
+  if (queue.next() == queue.tail() || fault.is_set()) return false;
   if (id.state != QpState::kRts && read_cut == 0) return false;  // SQD: only messages in progress
   const SendWqe& wqe = queue[queue.next()];
   if (!may_begin(wqe, now)) return false;
@@ -95,7 +54,7 @@ bool Requester::Impl::ready_to_send_new(Instant now) {
       return admits(1, 0, true);
     default:
       if (next_referenced() != 0) [[unlikely]]
-        return flight.packets < kFetchesInFlight && admits(1, wire::kReferenceSizeMax, false);
+        return scoreboard.flight().packets < kFetchesInFlight && admits(1, wire::kReferenceSizeMax, false);
       if (operations->full() && segment_packets(wqe) != 0) return false;
       return admits(1, std::min(wqe.length, mtu), false);
   }
@@ -108,46 +67,26 @@ bool Requester::Impl::next_is_answered() {
   return is_answered(kind_of(queue[queue.next()].opcode));
 }
 
-// Limit of READ responses in flight to us: the socket's share, and the path's capacity. Plain RoCE knows neither, but
-// the first prevents an overflow of the socket.
-PeerCredit Requester::Impl::response_limit() const {
-  PeerCredit limit = env.credit_share();
-  if (goes_back()) return limit;
-  limit.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(limit.bytes, response_congestion.bytes()));
-  return limit;
-}
-
 bool Requester::Impl::may_begin(const SendWqe& wqe, Instant now) {
-  if ((wqe.flags & kSendFence) != 0 && read_cut == 0 && responses.messages > 0) return false;
+  if ((wqe.flags & kSendFence) != 0 && read_cut == 0 && responses.messages() > 0) return false;
   const MessageKind kind = kind_of(wqe.opcode);
   if (!is_answered(kind)) return true;
-  if (responses.messages >= id.attributes.max_rd_atomic) return false;
+  if (responses.messages() >= id.attributes.max_rd_atomic) return false;
   if (kind != MessageKind::kRead) return true;
   if (ResponsePace* const pace = response_pace(); pace != nullptr && pace->rate.allowance(now) == 0) [[unlikely]]
     return false;
-  if (responses.messages == 0) return true;
   if (next_read_is_by_reference()) [[unlikely]]
-    return responses.messages < kFetchesInFlight;
-  const std::uint32_t chunk = next_chunk_bytes();
-  const PeerCredit limit = response_limit();
-  if (responses.bytes + chunk > limit.bytes) responses.limited = true;
-  return responses.bytes + chunk <= limit.bytes && responses.packets + packets_of(chunk, id.mtu()) <= limit.packets;
+    return responses.messages() < kFetchesInFlight;
+  return responses.admits_read(next_chunk_bytes(), id, env.credit_share());
 }
 
-// Bytes of the READ at queue.next() for the next READ request: several requests fill the limit, and none is larger than
-// a part of the window.
+// Bytes of the READ at queue.next() for the next READ request.
 std::uint32_t Requester::Impl::next_chunk_bytes() const {
   const std::uint32_t mtu = id.mtu();
   const std::uint32_t left = queue[queue.next()].length - read_cut;
   if (next_read_is_by_reference()) [[unlikely]]
     return std::min(left, kFetchBytesMax);
-  const PeerCredit limit = response_limit();
-  const std::uint32_t parallel = std::clamp<std::uint32_t>(id.attributes.max_rd_atomic, 1, kReadsInParallel);
-  std::uint32_t window_packets = id.recovery->window_packets;
-  if (id.bitmap_agreed) window_packets = std::min(window_packets, id.peer_window);
-  std::uint32_t packets = std::max(
-      std::min({window_packets / 8, limit.packets / parallel, limit.bytes / parallel / mtu, kReadChunkBytesMax / mtu}),
-      1u);
+  std::uint32_t packets = responses.request_packets(id, env.credit_share());
   if (response_pace() != nullptr) [[unlikely]]
     packets = std::min(packets, paced_chunk_packets());
   return std::min(left, packets * mtu);
@@ -158,7 +97,7 @@ void Requester::Impl::begin_message() {
   const std::uint64_t number = queue.next();
   const SendWqe& wqe = queue[number];
   Message message;
-  message.first = next_sequence();
+  message.first = scoreboard.next();
   message.wqe = number;
   message.kind = kind_of(wqe.opcode);
   message.msn = next_msn;
@@ -173,7 +112,7 @@ void Requester::Impl::begin_message() {
     read_cut += message.by_reference != 0 ? message.by_reference : message.length;
     message.last_of_wqe = read_cut == wqe.length;
     if (message.last_of_wqe) read_cut = 0;
-    if (!writable(env.memory, id.pd, queue, number)) break_locally(number, CompletionStatus::kLocalProtectionError);
+    if (!writable(env.memory, id.pd, queue, number)) fault.set(number, CompletionStatus::kLocalProtectionError);
   }
   if (message.kind == MessageKind::kConfirmed) message.length = 0;  // of its response
   if (!message.answered()) {
@@ -187,9 +126,7 @@ void Requester::Impl::begin_message() {
     if (consumes_receive) next_rsn = (next_rsn + 1) & Psn::kMask;
   }
   if (message.answered()) {
-    ++responses.messages;
-    responses.packets += message.packets;
-    responses.bytes += message.length;
+    responses.on_requested(message.packets, message.length);
   }
   message.segment_packets = message.answered() || message.by_reference != 0 ? std::uint8_t{0} : segment_packets(wqe);
   message.first_operation = operations->next_number();
@@ -215,7 +152,7 @@ bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
       begin_message();
     }
     Message& message = messages.back();
-    if (broken_wqe && message.wqe >= *broken_wqe) break;
+    if (fault.is_set_at(message.wqe)) break;
     if (message.packets > 2 && transmit_middle(message, cursor, batch, now)) {
       added = true;
       continue;
@@ -225,17 +162,17 @@ bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
     if (!sent) break;
     added = true;
   }
-  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
+  env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);
   return added;
 }
 
 bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
   const std::uint32_t mtu = id.mtu();
-  const Sequence sequence = next_sequence();
+  const Sequence sequence = scoreboard.next();
   const std::uint32_t payload = message.payload_at(sequence, mtu);
   cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);
   if (!cursor.take(message.by_reference != 0 ? message.by_reference : payload)) {
-    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
   ReferenceBuffer reference;
@@ -247,21 +184,17 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
-  if (window.in_window() == 0) left(now);
+  if (scoreboard.empty()) timers.on_flight_begun(now);
   if (paths) [[unlikely]]
     fill_path_fields(packet, batch, 1, false, now);
   batch.add(packet, slices, payload);
   if (message.by_reference != 0) [[unlikely]]
     env.count(Counter::kByReference);
   if (message.segment_packets != 0) begin_segment(message, sequence);
-  window.sent(batch.path(), now);
+  scoreboard.sent(payload, batch.path(), now);
   log_sent(sequence, now);
-  ++flight.packets;
-  flight.bytes += payload;
-  flight.pipe += payload;
-  credit_stalled = credit_override = false;
+  admission.on_sent();
   timers.on_new_data();
-  credit_probe_at.reset();
   env.count(Counter::kSentDataPackets);
   trace_sent(packet, bytes, false, now);
   return true;
@@ -271,7 +204,7 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   const std::uint32_t payload = request_payload(message);
   cursor.seek(queue, message.wqe, 0);
   if (!cursor.take(payload)) {
-    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
   wire::Packet packet;
@@ -280,19 +213,17 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   if (copies > 0 && !copy_last_request(packet, batch, now)) [[unlikely]]
     return false;
-  if (window.in_window() == 0) left(now);
+  if (scoreboard.empty()) timers.on_flight_begun(now);
   if (paths) [[unlikely]]
     fill_path_fields(packet, batch, message.packets, false, now);
   batch.add(packet, cursor.slices(), payload);
-  window.sent_run(message.packets, batch.path(), now);
+  scoreboard.sent_request(message.packets, batch.path(), now);
   log_sent(message.first, now);
   message.in_flight_counted = true;
   on_read_requested(message, message.packets, now);
-  ++flight.packets;
-  packets_since_ack_request = 0;
-  credit_stalled = credit_override = false;
+  admission.on_asked();
+  admission.on_sent();
   timers.on_new_data();
-  credit_probe_at.reset();
   env.count(Counter::kSentDataPackets);
   trace_sent(packet, bytes, false, now);
   return true;
@@ -303,30 +234,15 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
 // the application waits for.
 bool Requester::Impl::wants_ack(const Message& message, bool last) {
   const bool waited_for = id.signal_all || (queue[message.wqe].flags & kSendSignaled) != 0;
-  ++packets_since_ack_request;
-  const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : unstated_window();
   const bool pressing = nothing_behind() || (waited_for && !id.bitmap_agreed);
-  const bool wanted = (last && pressing) || rnr.ends_with(next_sequence()) ||
-                      packets_since_ack_request >= ack_request_interval(message) || flight.packets + 1 >= limit;
-  if (wanted) packets_since_ack_request = 0;
+  const bool wanted =
+      (last && pressing) || rnr.ends_with(scoreboard.next()) || limits().next_asks(ack_request_interval(message), 0);
+  admission.on_added(1, wanted);
   return wanted;
 }
 
 std::uint32_t Requester::Impl::ack_request_interval(const Message& message) const {
-  return message.by_reference != 0 ? kFetchesInFlight / kAckRequestsPerWindow : ack_request_interval();
-}
-
-std::uint32_t Requester::Impl::ack_request_interval() const {
-  const std::uint64_t window = congestion.bounded() ? congestion.bytes() : kAckRequestsPerWindow * kBytesPerSample;
-  const auto share = [this](std::uint64_t bytes, std::uint32_t packets, std::uint32_t most) {
-    const std::uint64_t wanted = std::min<std::uint64_t>(bytes / id.mtu(), packets) / kAckRequestsPerWindow;
-    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, 1, most));
-  };
-  if (id.bitmap_agreed) {
-    return share(std::min<std::uint64_t>(window, id.peer_credit.bytes), id.peer_credit.packets,
-                 kPacketsPerAckRequestBitmap);
-  }
-  return goes_back() ? share(window, unstated_window(), kPacketsPerAckRequest) : kPacketsPerAckRequest;
+  return message.by_reference != 0 ? SendLimits::request_interval_by_reference() : limits().request_interval();
 }
 
 }  // namespace brdma::qp

@@ -10,7 +10,7 @@ namespace brdma::qp {
 // Nothing is in flight, missing, in recovery or paced, and one request waits.
 inline bool Requester::Impl::is_single_request() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
-  return messages.empty() && window.in_window() == 0 && queue.next() + 1 == queue.tail() && id.state == QpState::kRts &&
+  return messages.empty() && scoreboard.empty() && queue.next() + 1 == queue.tail() && id.state == QpState::kRts &&
          loss_recovery == nullptr && !has_signals() && !rnr.waiting() && read_cut == 0 && in_steady_state() &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
@@ -32,10 +32,8 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   const std::uint64_t number = queue.next();
   const SendWqe& wqe = queue[number];
   const std::uint32_t length = wqe.length;
-  if (!is_small(wqe) || id.peer_credit.packets == 0 || id.peer_window == 0 || length > id.peer_credit.bytes ||
-      length > congestion.bytes() + bridged) {
-    return false;
-  }
+  const RunSize more = limits().run_allowance();
+  if (!is_small(wqe) || more.packets == 0 || length > more.bytes) return false;
   const bool writes = wqe.opcode == WorkOpcode::kRdmaWrite;
   const std::size_t headers = wire::kBthSize + wire::kBxthSize + room + (writes ? wire::kRethSize : 0);
   const std::size_t size = TransmitBatch::packet_bytes(headers, length);
@@ -45,7 +43,7 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   if (payload == nullptr) return false;
 
   Message message;
-  message.first = next_sequence();
+  message.first = scoreboard.next();
   message.wqe = number;
   message.packets = 1;
   message.length = length;
@@ -57,7 +55,7 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   wire::Bth bth;
   bth.opcode = wire::opcode_of(writes ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);
   bth.dest_qpn = id.attributes.destination_qpn;
-  bth.psn = window.base();
+  bth.psn = scoreboard.base_psn();
   bth.ack_request = true;
   bth.solicited = !writes && (wqe.flags & kSendSolicited) != 0;
   wire::Bxth bxth;
@@ -80,15 +78,13 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   messages.push_back(message);
   next_msn = (next_msn + 1) & Psn::kMask;
   if (!writes) next_rsn = (next_rsn + 1) & Psn::kMask;
-  packets_since_ack_request = 0;
-  left(now);
+  admission.on_asked();
+  timers.on_flight_begun(now);
   timers.on_activity(now);
-  window.sent_single(batch.path(), now);
-  flight = {.packets = 1, .bytes = length, .pipe = length};
-  credit_stalled = credit_override = false;
-  credit_probe_at.reset();
+  scoreboard.sent_single(length, batch.path(), now);
+  admission.on_sent();
   env.count(Counter::kSentDataPackets);
-  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
+  env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);
   return true;
 }
 

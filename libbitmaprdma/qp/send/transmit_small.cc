@@ -6,24 +6,11 @@
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {
-namespace {
-
-std::uint64_t above(std::uint64_t limit, std::uint64_t used) { return limit > used ? limit - used : 0; }
-
-}  // namespace
 
 bool Requester::Impl::may_run() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
   return in_steady_state() && id.state == QpState::kRts && all_begun_is_sent() && read_cut == 0 &&
          (threshold == 0 || threshold > kCopiedBytesMax);
-}
-
-// Packets and bytes that may leave before the next check.
-Requester::Impl::Allowance Requester::Impl::allowance() const {
-  const std::uint64_t window_bytes = congestion.bytes() + bridged;
-  return {std::min({std::uint64_t{window.room()}, above(id.peer_credit.packets, flight.packets),
-                    above(id.peer_window, next_sequence() - cumulative)}),
-          std::min(above(id.peer_credit.bytes, flight.bytes), above(window_bytes, flight.pipe))};
 }
 
 bool Requester::Impl::transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
@@ -41,8 +28,8 @@ bool Requester::Impl::transmit_small(PayloadCursor& cursor, TransmitBatch& batch
 Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   SmallRun run;
   run.opcode = queue[queue.next()].opcode;
-  run.allowed = allowance();
-  run.message.first = next_sequence();
+  run.allowed = limits().run_allowance();
+  run.message.first = scoreboard.next();
   run.message.wqe = queue.next();
   run.message.packets = 1;
   run.message.kind = run.writes() ? MessageKind::kWrite : MessageKind::kSend;
@@ -50,7 +37,8 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   run.message.rsn = next_rsn;
   run.message.first_operation = operations->next_number();
   // A single one requests its acknowledgement anyway (nothing_behind).
-  run.ack_interval = is_last_posted(run.message) ? 1 : ack_request_interval();
+  run.ack_interval = is_last_posted(run.message) ? 1 : limits().request_interval();
+  run.until_asked = limits().packets_until_request(run.ack_interval, 0);
   // As from build_data() for each; over many queue pairs a run is mostly one packet.
   wire::Bth bth;
   bth.opcode = wire::opcode_of(run.writes() ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);
@@ -82,11 +70,12 @@ bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitB
   if (run.room == 0 || !cursor.take_all(queue, message.wqe)) return false;
   --run.room;
   queue.begin_next();
-  const bool asks = ++packets_since_ack_request >= run.ack_interval ||
-                    flight.packets + run.used.packets + 1 >= id.peer_credit.packets || nothing_behind();
-  if (asks) packets_since_ack_request = 0;
+  const bool asks = run.until_asked == 1 || nothing_behind();
+  admission.on_added(1, asks);
+  --run.until_asked;
+  if (asks) run.until_asked = limits().packets_until_request(run.ack_interval, run.used.packets + 1);
   batch.add_of_run(run.headers,
-                   {.psn = psn_of(message.first),
+                   {.psn = scoreboard.psn_of(message.first),
                     .ack_request = asks,
                     .solicited = !run.writes() && (wqe.flags & kSendSolicited) != 0,
                     .msn = message.msn,
@@ -112,16 +101,12 @@ void Requester::Impl::end_run(const SmallRun& run, std::uint8_t path, Instant no
   count_run(run.used, path, now);
 }
 
-void Requester::Impl::count_run(const Allowance& used, std::uint8_t path, Instant now) {
+void Requester::Impl::count_run(const RunSize& used, std::uint8_t path, Instant now) {
   const auto packets = static_cast<std::uint32_t>(used.packets);
-  if (window.in_window() == 0) left(now);
-  window.sent_run(packets, path, now);
-  flight.packets += packets;
-  flight.bytes += used.bytes;
-  flight.pipe += used.bytes;
-  credit_stalled = credit_override = false;
+  if (scoreboard.empty()) timers.on_flight_begun(now);
+  scoreboard.sent_run(packets, used.bytes, path, now);
+  admission.on_sent();
   timers.on_new_data();
-  credit_probe_at.reset();
   env.count(Counter::kSentDataPackets, packets);
 }
 

@@ -77,6 +77,7 @@ struct Identity {
   [[nodiscard]] bool can_receive() const {
     return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe;
   }
+  [[nodiscard]] bool goes_back() const { return recovery->mode == RecoveryMode::kGoBackN; }  // go-back-N
   [[nodiscard]] bool can_send() const { return state == QpState::kRts || state == QpState::kSqd; }
 };
 

@@ -88,7 +88,7 @@ std::vector<OpenGap> Requester::open_gaps(Instant now) const {
   for (std::size_t i = 0; i < me.loss_recovery->response_gaps.size(); ++i) {
     const GapRecord& gap = me.loss_recovery->response_gaps[i];
     const auto stalls_since = me.response_gap_rules().stalls_since(gap);
-    open.push_back(open_gap(gap, me.psn_of(me.responses_seen) - 1, stalls_since, now));
+    open.push_back(open_gap(gap, me.scoreboard.psn_of(me.responses_seen) - 1, stalls_since, now));
     open.back().response = true;
   }
   return open;
@@ -107,16 +107,16 @@ std::vector<PathReceived> Requester::receive_paths(Instant now) const {
 
 RetransmitRequested Requester::retransmit(std::optional<Psn> first, std::uint32_t count, Instant now) {
   Impl& me = *impl_;
-  Sequence from = me.base, to = me.next_sequence();
+  Sequence from = me.scoreboard.base(), to = me.scoreboard.next();
   if (first) {
-    const auto named = me.sequence_of(*first);
+    const auto named = me.scoreboard.sequence_of(*first);
     if (!named || *named >= to) return {};
     from = *named;
     // A standard peer takes packets in order: those behind a missing one are retransmitted as well.
     if (me.id.bitmap_agreed) to = std::min<Sequence>(to, from + count);
   }
   const std::uint32_t packets = me.request_resend_range(from, to, Counter::kRetransmittedRequest, now);
-  return {.first = me.psn_of(from), .packets = packets};
+  return {.first = me.scoreboard.psn_of(from), .packets = packets};
 }
 
 RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant now) {

@@ -30,15 +30,14 @@ class Tally {
 MemoryUse Requester::memory() const {
   const Impl& me = *impl_;
   Tally tally{sizeof me};
-  tally.take(&MemoryUse::windows, me.window, me.window.allocated_bytes());
+  tally.take(&MemoryUse::windows, me.scoreboard, me.scoreboard.allocated_bytes());
   tally.take(&MemoryUse::recovery, me.feedback_order);
-  tally.take(&MemoryUse::recovery, me.resent_under_way);
   tally.take(&MemoryUse::recovery, me.loss_recovery);
   if (me.loss_recovery != nullptr)
     tally.add(&MemoryUse::recovery, sizeof(LossRecovery) + me.loss_recovery->allocated_bytes());
   tally.take(&MemoryUse::queues, me.queue, me.queue.allocated_bytes());
   tally.take(&MemoryUse::queues, me.messages, me.messages.allocated_bytes());
-  tally.add(&MemoryUse::transport, me.congestion.allocated_bytes() + me.response_congestion.allocated_bytes());
+  tally.add(&MemoryUse::transport, me.congestion.allocated_bytes() + me.responses.congestion().allocated_bytes());
   tally.add(&MemoryUse::transport, me.operations.allocated_bytes());
   if (me.signals) tally.add(&MemoryUse::transport, sizeof(CongestionState));
   if (me.response_pace() != nullptr) tally.add(&MemoryUse::transport, sizeof(ResponsePace));

@@ -27,11 +27,11 @@ void Responder::withdraw(Instant now) {
 
 void Requester::Impl::withdraw(Instant made, Instant now) {
   constexpr Duration kTick = 64_ns;  // resolution of the kept times
-  for (Sequence at = base; at < next_sequence(); ++at) {
-    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+  for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) {
+    const bitmap::SendEntry& entry = scoreboard.entry(at);
     const bool under_way =
         entry.state == bitmap::EntryState::kSentUnacked || entry.state == bitmap::EntryState::kRetransmittedUnacked;
-    if (!under_way || window.sent_at(psn_of(at), now) + kTick < made) continue;
+    if (!under_way || scoreboard.sent_at(at, now) + kTick < made) continue;
     request_resend(at, message_of(at), Counter::kRetransmittedTimeout, now);
   }
 }

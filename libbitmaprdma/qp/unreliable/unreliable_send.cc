@@ -75,6 +75,7 @@ void UnreliableSender::reset() {
   queue_.clear();
   destinations_.clear();
   start(Psn{});
+  fault_.forget_lost();
   outcome_ = {};
 }
 
@@ -179,19 +180,9 @@ void UnreliableSender::build(wire::Packet& packet, bool last) const {
 }
 
 void UnreliableSender::complete_head(CompletionStatus status, Instant now) {
-  const SendWqe& wqe = queue_[queue_.head()];
-  const bool good = status == CompletionStatus::kSuccess;
-  if (good && is_send(wqe.opcode)) env_.count(Counter::kSends);
-  if (!good || id_.signal_all || (wqe.flags & kSendSignaled) != 0) {
-    Completion completion;
-    completion.wr_id = wqe.wr_id;
-    completion.status = status;
-    completion.opcode = is_write(wqe.opcode) ? CompletionOpcode::kRdmaWrite : CompletionOpcode::kSend;
-    completion.byte_length = good ? wqe.length : 0;
-    completion.qp_num = id_.qpn;
-    if (!env_.complete(*id_.send_cq, completion, /*solicited=*/!good, now)) outcome_.to_error = true;
-  }
-  queue_.pop();
+  if (status == CompletionStatus::kSuccess && is_send(queue_[queue_.head()].opcode)) env_.count(Counter::kSends);
+  WorkCompleter{env_, id_, queue_, fault_}.complete(status, now);
+  if (fault_.lost()) outcome_.to_error = true;
   if (!destinations_.empty()) destinations_.pop_front();
 }
 

@@ -14,6 +14,7 @@
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
 #include "qp/queues/transmit_batch.h"
+#include "qp/queues/work_completer.h"
 #include "qp/state/environment.h"
 #include "qp/state/identity.h"
 #include "wire/packet.h"
@@ -61,6 +62,7 @@ class UnreliableSender {
   const Environment& env_;
   const Identity& id_;
   SendQueue queue_;  // [head, next): handed out, not yet sent for certain
+  SendFault fault_;
   Ring<Destination> destinations_;
   Psn psn_;
   std::uint32_t offset_ = 0;      // bytes sent of the work request at next()

@@ -9,8 +9,8 @@
 
 #include "base/random.h"
 #include "control/json_text.h"
-#include "json_scanner.h"
-#include "lease_link.h"
+#include "queries/json_scanner.h"
+#include "queries/lease_link.h"
 
 namespace brdma::daemon {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <memory>
 
-#include "shared_state.h"
+#include "lease/shared_state.h"
 
 namespace brdma::daemon {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "icmp_intake.h"
+#include "network/icmp_intake.h"
 #include "wire/edn.h"
 
 namespace brdma::daemon {

@@ -4,7 +4,7 @@
 #include <map>
 #include <memory>
 
-#include "live_connections.h"
+#include "connections/live_connections.h"
 
 namespace brdma::daemon {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "io/system/pass_descriptors.h"
-#include "service_manager.h"
-#include "system_log.h"
+#include "process/system_log.h"
+#include "supervisor/service_manager.h"
 
 namespace brdma::daemon {
 namespace {

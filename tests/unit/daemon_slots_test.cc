@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "quotas.h"
-#include "shared_state.h"
+#include "lease/shared_state.h"
+#include "worker/quotas.h"
 
 namespace brdma::daemon {
 namespace {

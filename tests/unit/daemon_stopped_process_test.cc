@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stopped_peers.h"
-#include "stopped_process.h"
+#include "connections/stopped_peers.h"
+#include "connections/stopped_process.h"
 
 namespace brdma::daemon {
 namespace {

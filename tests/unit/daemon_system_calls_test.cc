@@ -19,7 +19,7 @@
 #include <functional>
 #include <thread>
 
-#include "system_calls.h"
+#include "process/system_calls.h"
 
 namespace brdma::daemon {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "io/system/pass_descriptors.h"
-#include "vault.h"
+#include "supervisor/vault.h"
 
 namespace brdma::daemon {
 namespace {

@@ -1,6 +1,6 @@
-// tests/unit/counter_scenarios.h - small worlds in virtual time, with everything that each of them makes two engines
-// count: every counter and drop reason that moves, by its exact value. So a counter that moves where it should not
-// fails the test too.
+// tests/unit/trace/counter_scenarios.h - small worlds in virtual time, with everything that each of them makes two
+// engines count: every counter and drop reason that moves, by its exact value. So a counter that moves where it should
+// not fails the test too.
 #pragma once
 
 #include <array>

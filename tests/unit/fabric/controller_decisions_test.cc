@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "../support/controlled_network.h"
+#include "../../support/controlled_network.h"
 
 namespace brdma::test {
 namespace {

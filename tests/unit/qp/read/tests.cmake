@@ -1,0 +1,2 @@
+brdma_unit_test(requester_read_copy_test LINK brdma_device brdma_test_support)
+brdma_unit_test(requester_read_standard_test LINK brdma_device brdma_test_support)

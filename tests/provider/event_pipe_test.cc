@@ -1,5 +1,5 @@
-// Event pipes alone (provider/event_pipe.h): the program's view, and effects that it must not notice.
-#include "event_pipe.h"
+// Event pipes alone (provider/events/event_pipe.h): the program's view, and effects that it must not notice.
+#include "events/event_pipe.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

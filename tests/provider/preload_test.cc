@@ -14,13 +14,13 @@
 #include <fstream>
 #include <sstream>
 
-#include "port.h"
+#include "device_files/device_files.h"
+#include "device_files/device_tree.h"
+#include "device_files/kernel_devices.h"
+#include "device_files/port.h"
+#include "device_files/runtime_directory.h"
 #include "preload/descriptors.h"
-#include "preload/device_files.h"
-#include "preload/device_tree.h"
-#include "preload/kernel_devices.h"
 #include "preload/redirect.h"
-#include "preload/runtime_directory.h"
 #include "preload/uverbs_commands.h"
 
 namespace brdma::preload {

@@ -1,6 +1,6 @@
 // Memory that a process may read and write, as registration determines it: with the kernel's list of mappings, and
 // without.
-#include "reachable.h"
+#include "memory_regions/reachable.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

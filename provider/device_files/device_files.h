@@ -29,7 +29,7 @@ struct TreeEntry {
 inline constexpr char kNodeTarget[] = "/dev/full";
 
 // `node` is the device number of kNodeTarget: libibverbs compares it with the opened node's. `beside_kernel`: the
-// kernel has devices too (preload/kernel_devices.h), so ours have numbers that it does not use.
+// kernel has devices too (device_files/kernel_devices.h), so ours have numbers that it does not use.
 [[nodiscard]] std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t node,
                                                   bool beside_kernel = false);
 

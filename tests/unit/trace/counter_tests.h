@@ -31,7 +31,7 @@ inline constexpr CounterTest kCounterTests[] = {
     {"kAcksPiggybacked", "unit/qp/send/device_piggyback_test.cc", "Piggyback", "AReplyCarriesTheAcknowledgement"},
     {"kStalePiggybacks", "unit/qp/send/device_piggyback_test.cc", "Piggyback",
      "AnOvertakenAcknowledgementIsCountedAndItsDataTaken"},
-    {"kCapsSent", "sim/scenario_test.cc", "Scenario", "PeerThatKnowsNoBitmapModeIsAskedAFewTimesAndServed"},
+    {"kCapsSent", "sim/worlds/scenario_test.cc", "Scenario", "PeerThatKnowsNoBitmapModeIsAskedAFewTimesAndServed"},
     {"kCapsReceived", "unit/qp/send/requester_work_requests_test.cc", "Negotiation", "DifferentPathMtusStayStandard"},
     {"kBitmapQps", "unit/qp/send/device_piggyback_test.cc", "PiggybackCapability",
      "WithoutItAcknowledgementsKeepTheirOwnPacket"},

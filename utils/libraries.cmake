@@ -32,7 +32,7 @@ brdma_module(LIBNL libnl-genl-3.0 3.5 "libnl, with generic netlink" libnl-genl-3
 brdma_module(LIBBPF libbpf 0.5 "libbpf" libbpf-dev)
 brdma_module(IBVERBS libibverbs 1.14.39 "rdma-core's libibverbs" libibverbs-dev)
 
-# Without it brdmad is not confined to the system calls that it makes (utils/brdmad/system_calls.h), and logs so.
+# Without it brdmad is not confined to the system calls that it makes (utils/brdmad/process/system_calls.h), and logs so.
 if(PKG_CONFIG_FOUND)
   pkg_check_modules(SECCOMP IMPORTED_TARGET GLOBAL QUIET "libseccomp>=2.5")
 endif()

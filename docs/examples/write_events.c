@@ -1,7 +1,7 @@
 // A receiver that sleeps until RDMA WRITEs arrive, and a sender of ordinary WRITEs without immediate.
 //   write_events            the receiver: waits for a sender, prints each WRITE, ends after the last one
 //   write_events ADDRESS    the sender: three short texts and one WRITE of 1 MB
-// Both exchange what queue pairs need over TCP. Built and run by tests/provider/write_events_installed.
+// Both exchange what queue pairs need over TCP. Built and run by tests/provider/write_events/write_events_installed.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <bitmaprdma/write_events.h>

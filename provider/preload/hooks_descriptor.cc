@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "channel_sleep.h"
-#include "event_channels.h"
+#include "events/channel_sleep.h"
+#include "events/event_channels.h"
 #include "preload/descriptors.h"
 #include "preload/real.h"
 #include "preload/uverbs_commands.h"

@@ -1,7 +1,7 @@
 // Hooks: reading of directories. Only the list of devices ever differs from the kernel's (device_order.h).
 #include <dirent.h>
 
-#include "preload/device_order.h"
+#include "device_files/device_order.h"
 #include "preload/real.h"
 #include "preload/view.h"
 

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "event_channels.h"
+#include "events/event_channels.h"
 #include "preload/descriptors.h"
-#include "user_memory.h"
+#include "rdma_cm/user_memory.h"
 
 namespace brdma::preload {
 namespace {

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "control/config.h"
-#include "device_catalog.h"
+#include "device_files/device_catalog.h"
+#include "device_files/device_tree.h"
+#include "device_files/kernel_devices.h"
 #include "io/netdev/netdev.h"
-#include "libibverbs.h"
-#include "preload/device_tree.h"
-#include "preload/kernel_devices.h"
+#include "plugin/libibverbs.h"
 #include "preload/redirect.h"
 
 namespace brdma::preload {

@@ -11,7 +11,7 @@
 
 #include "rdma_cm/commands.h"
 #include "rdma_cm/translate.h"
-#include "user_memory.h"
+#include "rdma_cm/user_memory.h"
 
 namespace brdma::provider {
 namespace {

@@ -9,11 +9,11 @@
 #include <memory>
 #include <mutex>
 
-#include "after_fork.h"
-#include "device_catalog.h"
+#include "device_files/device_catalog.h"
 #include "io/cm/cm_service.h"
 #include "io/udp/socket_address.h"
-#include "libibverbs.h"
+#include "plugin/after_fork.h"
+#include "plugin/libibverbs.h"
 #include "preload/view.h"
 #include "rdma_cm/channels.h"
 #include "rdma_cm/execute.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device_files/port.h"
 #include "io/udp/socket_address.h"
-#include "port.h"
 
 namespace brdma::provider {
 namespace {

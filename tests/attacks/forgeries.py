@@ -1,4 +1,4 @@
-"""Packets and connection messages forged without having seen any (unit/device_forgery_test.cc, unit/cm_forgery_test.cc,
+"""Packets and connection messages forged without having seen any (unit/device/device_forgery_test.cc, unit/cm/cm_forgery_test.cc,
 forged_mads_test.cc): so many of each kind, none accepted. The two programs, and the packets' kinds, run beside each
 other, on all cores."""
 

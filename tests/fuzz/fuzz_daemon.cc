@@ -17,15 +17,15 @@
 #include <vector>
 
 #include "base/check.h"
-#include "cm_session.h"
-#include "gid_book.h"
+#include "connections/cm_session.h"
+#include "connections/management_port.h"
 #include "input_reader.h"
 #include "io/cm/cm_protocol.h"
 #include "io/daemon/lease_protocol.h"
-#include "lease_book.h"
-#include "management_port.h"
-#include "session.h"
-#include "watch.h"
+#include "lease/gid_book.h"
+#include "lease/lease_book.h"
+#include "queries/watch.h"
+#include "worker/session.h"
 
 namespace {
 

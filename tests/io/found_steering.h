@@ -2,8 +2,8 @@
 // by its number.
 #pragma once
 
-#include "xdp_grant.h"
-#include "xdp_steering.h"
+#include "xdp/xdp_grant.h"
+#include "xdp/xdp_steering.h"
 
 namespace brdma::test {
 

@@ -18,8 +18,8 @@
 #include "io/udp/socket_address.h"
 #include "io/udp/transmit_socket.h"
 #include "private_network.h"
-#include "socket_group.h"
 #include "test_lease.h"
+#include "udp/socket_group.h"
 
 namespace brdma::io {
 namespace {

@@ -14,11 +14,11 @@
 #include <set>
 
 #include "base/datagram.h"
-#include "bpf_program.h"
-#include "libbpf_names.h"
 #include "private_network.h"
 #include "test_network.h"
-#include "xdp_steering.h"
+#include "xdp/bpf_program.h"
+#include "xdp/libbpf_names.h"
+#include "xdp/xdp_steering.h"
 
 namespace brdma::test {
 namespace {

@@ -18,7 +18,7 @@
 #include "io/daemon/lease_protocol.h"
 #include "mirrored_network.h"
 #include "test_network.h"
-#include "xdp_grant.h"
+#include "xdp/xdp_grant.h"
 
 namespace brdma::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "verbs_fixture.h"
+#include "provider/verbs_fixture.h"
 
 #include <poll.h>
 

@@ -25,7 +25,7 @@
 #include "io/xdp/xdp_frame.h"
 #include "io/xdp/xdp_rings.h"
 #include "private_network.h"
-#include "xdp_grant.h"
+#include "xdp/xdp_grant.h"
 
 namespace brdma::test {
 namespace {

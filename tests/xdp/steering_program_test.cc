@@ -11,8 +11,8 @@
 
 #include "frames.h"
 #include "io/system/file_descriptor.h"
-#include "libbpf_names.h"
-#include "xdp_steering.h"
+#include "xdp/libbpf_names.h"
+#include "xdp/xdp_steering.h"
 
 namespace brdma::test {
 namespace {

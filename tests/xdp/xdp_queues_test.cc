@@ -13,8 +13,8 @@
 #include "io/xdp/xdp_socket.h"
 #include "io/xdp/xdp_transmit.h"
 #include "private_network.h"
-#include "xdp_grant.h"
-#include "xdp_steering.h"
+#include "xdp/xdp_grant.h"
+#include "xdp/xdp_steering.h"
 
 namespace brdma::test {
 namespace {

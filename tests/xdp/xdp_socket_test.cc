@@ -18,8 +18,8 @@
 #include "found_steering.h"
 #include "io/shard/shard.h"
 #include "private_network.h"
-#include "xdp_grant.h"
-#include "xdp_steering.h"
+#include "xdp/xdp_grant.h"
+#include "xdp/xdp_steering.h"
 
 namespace brdma::test {
 namespace {

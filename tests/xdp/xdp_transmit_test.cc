@@ -20,8 +20,8 @@
 #include "io/netdev/neighbours.h"
 #include "io/xdp/xdp_frame.h"
 #include "private_network.h"
-#include "xdp_grant.h"
-#include "xdp_right.h"
+#include "xdp/xdp_grant.h"
+#include "xdp/xdp_right.h"
 
 namespace brdma::test {
 namespace {

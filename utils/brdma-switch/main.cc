@@ -17,13 +17,13 @@
 #include <thread>
 #include <vector>
 
-#include "control.h"
-#include "controller_agent.h"
-#include "data_loop.h"
+#include "datapath/data_loop.h"
+#include "datapath/run_promptly.h"
 #include "fabric/network.h"
-#include "routed_core.h"
-#include "run_promptly.h"
-#include "switch_core.h"
+#include "forwarding/routed_core.h"
+#include "forwarding/switch_core.h"
+#include "requests/control.h"
+#include "requests/controller_agent.h"
 #include "topology/topology_file.h"
 
 namespace {

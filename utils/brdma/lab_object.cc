@@ -9,16 +9,16 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lab/channel.h"
-#include "lab/client.h"
-#include "lab/host_process.h"
-#include "lab/options.h"
-#include "lab/pair.h"
-#include "lab/report.h"
-#include "lab/routing.h"
-#include "lab/start.h"
-#include "lab/top.h"
-#include "lab/topology_option.h"
+#include "lab/commands/options.h"
+#include "lab/commands/pair.h"
+#include "lab/commands/report.h"
+#include "lab/commands/routing.h"
+#include "lab/commands/top.h"
+#include "lab/commands/topology_option.h"
+#include "lab/processes/channel.h"
+#include "lab/processes/client.h"
+#include "lab/processes/host_process.h"
+#include "lab/processes/start.h"
 #include "objects.h"
 
 namespace brdma {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lab/keeper.h"
+#include "lab/processes/keeper.h"
 #include "objects.h"
 #include "output.h"
 

@@ -24,10 +24,10 @@
 
 #include "bitmaprdma/context.h"
 #include "control/config.h"
+#include "device_files/device_files.h"
+#include "device_files/device_tree.h"
+#include "device_files/kernel_devices.h"
 #include "io/system/file_descriptor.h"
-#include "preload/device_files.h"
-#include "preload/device_tree.h"
-#include "preload/kernel_devices.h"
 
 namespace brdma {
 namespace {

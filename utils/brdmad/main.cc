@@ -20,12 +20,12 @@
 
 #include "control/config.h"
 #include "controller-session/endpoint.h"
-#include "holder.h"
 #include "io/daemon/daemon_client.h"
 #include "options.h"
-#include "service_manager.h"
-#include "shed.h"
-#include "system_log.h"
+#include "process/shed.h"
+#include "process/system_log.h"
+#include "supervisor/holder.h"
+#include "supervisor/service_manager.h"
 
 namespace brdma::daemon {
 namespace {

@@ -1,0 +1,194 @@
+#include "events/channel_sleep.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "events/event_channels.h"
+#include "io/system/poll_open.h"
+#include "preload/real.h"
+
+namespace brdma::provider {
+namespace {
+
+constinit preload::Real<ssize_t(int, void*, std::size_t)> real_read{"read"};
+constinit preload::Real<int(int, int, int, epoll_event*)> real_epoll_ctl{"epoll_ctl"};
+
+constexpr std::size_t kRecord = sizeof(void*);
+
+// Events that this thread has taken from the channel that it reads.
+struct Taking {
+  const EventPipe* channel = nullptr;
+  std::array<const void*, 8> records{};
+  std::size_t count = 0;
+};
+thread_local Taking taking;
+
+bool does_not_block(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
+
+// A signal has ended a wait that the kernel, unlike read(2), never restarts. With SA_RESTART it would have; which
+// handler ran is unknown.
+bool signals_restart() {
+  bool some = false;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0) continue;
+    if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) continue;
+    if ((action.sa_flags & SA_RESTART) == 0) return false;
+    some = true;
+  }
+  return some;
+}
+
+// Handles packets: one event for the program, further ones go into the pipe. False: none.
+bool take_events(ChannelSleep& sleep, EventPipe& pipe, void* into, bool then_sleeps, bool& over) {
+  taking = {.channel = &pipe};
+  over = !sleep.attend(then_sleeps);
+  taking.channel = nullptr;
+  if (taking.count == 0) return false;
+  std::memcpy(into, taking.records.data(), kRecord);
+  for (std::size_t i = 1; i < taking.count; ++i) (void)pipe.write(std::as_bytes(std::span(&taking.records[i], 1)));
+  return true;
+}
+
+struct ChannelRead {
+  enum class Then : std::uint8_t { kReturn, kRead, kWait } then = Then::kReturn;
+  ssize_t result = 0;
+  std::array<int, 2> packets{-1, -1};
+};
+
+// Waits until an event (0) or a packet (1) comes. -1, with errno: a signal came.
+int wait_for_either(int fd, const std::array<int, 2>& packets) {
+  std::array<pollfd, 3> fds{pollfd{fd, POLLIN, 0}, pollfd{packets[0], POLLIN, 0}, pollfd{packets[1], POLLIN, 0}};
+  while (io::poll_open(fds, -1) < 0) {
+    if (errno != EINTR || !signals_restart()) return -1;
+  }
+  return fds[0].revents != 0 ? 0 : 1;
+}
+
+ChannelRead begin_read(int fd, void* into, std::size_t count);
+
+}  // namespace
+
+ChannelSleep::~ChannelSleep() {
+  if (packets_ >= 0) ::syscall(SYS_close, packets_);
+}
+
+void ChannelSleep::join(Context& context) {
+  const std::lock_guard held(lock_);
+  context_ = &context;
+  watch_packets(EPOLL_CTL_ADD);
+}
+
+void ChannelSleep::leave() {
+  const std::lock_guard held(lock_);
+  if (context_ == nullptr) return;
+  watch_packets(EPOLL_CTL_DEL);
+  context_ = nullptr;
+}
+
+// lock_ held.
+void ChannelSleep::watch_packets(int operation) {
+  if (packets_ < 0 || context_ == nullptr) return;
+  for (const int fd : context_->packet_descriptors()) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (fd >= 0) (void)real_epoll_ctl.get()(packets_, operation, fd, &event);
+  }
+}
+
+bool ChannelSleep::attend(bool then_sleeps) {
+  const std::lock_guard held(lock_);
+  if (context_ == nullptr) return false;
+  context_->attend(edges_, then_sleeps);
+  return true;
+}
+
+std::array<int, 2> ChannelSleep::packet_descriptors() {
+  const std::lock_guard held(lock_);
+  return context_ == nullptr ? std::array{-1, -1} : context_->packet_descriptors();
+}
+
+bool ChannelSleep::is_watched() {
+  const std::lock_guard held(lock_);
+  return watchers_ > 0;
+}
+
+void ChannelSleep::watched(int epoll, int operation, const epoll_event& event) {
+  const std::lock_guard held(lock_);
+  epoll_event same = event;
+  if (operation == EPOLL_CTL_ADD) {
+    if ((event.events & EPOLLIN) == 0 || (event.events & (EPOLLONESHOT | EPOLLEXCLUSIVE)) != 0) return;
+    if (packets_ < 0) {
+      packets_ = ::epoll_create1(EPOLL_CLOEXEC);
+      watch_packets(EPOLL_CTL_ADD);
+    }
+  }
+  if (packets_ < 0 || real_epoll_ctl.get()(epoll, operation, packets_, &same) != 0) return;
+  if ((event.events & EPOLLET) != 0) edges_ = true;
+  if (operation == EPOLL_CTL_ADD) ++watchers_;
+  if (operation == EPOLL_CTL_DEL) --watchers_;
+}
+
+namespace {
+
+ChannelRead begin_read(int fd, void* into, std::size_t count) {
+  for (;;) {
+    const auto channel = find_sleeping_channel(fd);
+    if (channel.sleep == nullptr || count < kRecord || into == nullptr) return {.then = ChannelRead::Then::kRead};
+    if (channel.pipe->waiting() > 0 && channel.pipe->read_now(fd, std::span(static_cast<std::byte*>(into), kRecord)))
+      return {.result = kRecord};
+    // The channel alone wakes it, if anything.
+    const bool watched = channel.sleep->is_watched();
+    if (!watched && does_not_block(fd)) return {.then = ChannelRead::Then::kRead};
+    bool over = false;
+    if (take_events(*channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
+    if (over) return {.then = ChannelRead::Then::kRead};
+    if (channel.pipe->waiting() > 0) continue;
+    if (watched && does_not_block(fd)) {
+      errno = EAGAIN;
+      return {.result = -1};
+    }
+    return {.then = ChannelRead::Then::kWait, .packets = channel.sleep->packet_descriptors()};
+  }
+}
+
+}  // namespace
+
+// Here and in wait_for_either() a thread may be cancelled: no object with a destructor may be alive. The C library
+// unwinds with another copy of the unwinder than ours.
+ssize_t read_channel(int fd, void* into, std::size_t count) {
+  for (;;) {
+    const ChannelRead begun = begin_read(fd, into, count);
+    if (begun.then == ChannelRead::Then::kReturn) return begun.result;
+    if (begun.then == ChannelRead::Then::kRead) return real_read.get()(fd, into, count);
+    const int ready = wait_for_either(fd, begun.packets);
+    if (ready < 0) return -1;
+    if (ready == 0) return real_read.get()(fd, into, count);
+  }
+}
+
+void channel_watched(int epoll, int operation, int fd, const epoll_event* event) {
+  if (event == nullptr && operation != EPOLL_CTL_DEL) return;
+  const int saved_errno = errno;
+  const auto channel = find_sleeping_channel(fd);
+  if (channel.sleep != nullptr && (operation != EPOLL_CTL_ADD || does_not_block(fd)))
+    channel.sleep->watched(epoll, operation, event != nullptr ? *event : epoll_event{});
+  errno = saved_errno;
+}
+
+bool taken_by_reader(const EventPipe& channel, const void* record) {
+  if (taking.channel != &channel || taking.count == taking.records.size()) return false;
+  taking.records[taking.count++] = record;
+  return true;
+}
+
+}  // namespace brdma::provider

@@ -1,0 +1,264 @@
+// Programs that sleep on a completion channel are woken by their packets, and take them themselves. If they do not
+// return, or sleep in another way, the progress thread takes them.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "io/daemon/daemon_client.h"
+#include "provider/verbs_fixture.h"
+
+namespace brdma::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kRounds = 500;
+constexpr int kPatienceMs = 10'000;
+
+std::uint64_t counted(const char* counter) {
+  const auto answer = io::query_daemon({{"query", "statistics"}});
+  std::uint64_t sum = 0;
+  if (!answer) return sum;
+  for (const auto& row : answer.value()["devices"]) sum += row["counters"][counter].get<std::uint64_t>();
+  return sum;
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+class Sleeper : public testing::Test {
+ protected:
+  Sleeper() : a(Side::make()), b(Side::make()) {
+    connect(a, b);
+    EXPECT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+  }
+
+  void send() {
+    ibv_sge sge = a.sge(0, 8);
+    ibv_send_wr request = send_request(sge);
+    ASSERT_EQ(post_receive(b, 1, 0, 8), 0);
+    ASSERT_EQ(post_send(a, request), 0);
+  }
+  static bool get_event(Side& side) {
+    ibv_cq* cq = nullptr;
+    void* user = nullptr;
+    if (ibv_get_cq_event(side.channel.get(), &cq, &user) != 0) return false;
+    ibv_ack_cq_events(cq, 1);
+    return true;
+  }
+  void arm_and_poll() {
+    ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+    ASSERT_EQ(wait_completion(b.cq.get()).status, IBV_WC_SUCCESS);
+    ASSERT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
+  }
+  // Sends, sleeps in ibv_get_cq_event().
+  void blocking_rounds(int count) {
+    for (int i = 0; i < count; ++i) {
+      send();
+      ASSERT_TRUE(get_event(b));
+      arm_and_poll();
+    }
+  }
+  int watch(std::uint32_t events) {
+    const int epoll = epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = 7;
+    EXPECT_EQ(fcntl(b.channel->fd, F_SETFL, O_NONBLOCK), 0);
+    EXPECT_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, b.channel->fd, &event), 0);
+    return epoll;
+  }
+  // Until there is an event, which may be after some wake-ups.
+  void epoll_round(int epoll) {
+    send();
+    for (bool got = false; !got;) {
+      epoll_event event{};
+      ASSERT_EQ(epoll_wait(epoll, &event, 1, kPatienceMs), 1);
+      EXPECT_EQ(event.data.u64, 7u);
+      while (get_event(b)) got = true;
+      ASSERT_EQ(errno, EAGAIN);
+    }
+    arm_and_poll();
+  }
+  Side a, b;
+};
+
+TEST_F(Sleeper, TakesItsPacketsInABlockingCall) {
+  blocking_rounds(kRounds);
+  EXPECT_GT(counted("sleeper_took"), static_cast<std::uint64_t>(kRounds / 2));
+}
+
+TEST_F(Sleeper, TakesItsPacketsInAnEpollSet) {
+  const std::uint64_t before = counted("sleeper_took");
+  const int epoll = watch(EPOLLIN);
+  for (int i = 0; i < kRounds; ++i) ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+  EXPECT_GT(counted("sleeper_took") - before, static_cast<std::uint64_t>(kRounds / 2));
+  close(epoll);
+}
+
+TEST_F(Sleeper, IsWokenByNewPacketsOnly) {
+  const int epoll = watch(EPOLLIN | EPOLLET);
+  for (int i = 0; i < kRounds; ++i) ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+  close(epoll);
+}
+
+// The descriptor was removed: packets do not wake it.
+TEST_F(Sleeper, AnEpollSetForgetsTheChannel) {
+  const int epoll = watch(EPOLLIN);
+  ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+  ASSERT_EQ(epoll_ctl(epoll, EPOLL_CTL_DEL, b.channel->fd, nullptr), 0);
+  send();
+  epoll_event event{};
+  EXPECT_EQ(epoll_wait(epoll, &event, 1, 50), 0);
+  arm_and_poll();
+  while (!get_event(b)) ASSERT_EQ(errno, EAGAIN);
+  close(epoll);
+}
+
+// From here on the program is woken by new packets only.
+TEST_F(Sleeper, AnEpollSetIsChanged) {
+  const int epoll = watch(EPOLLIN);
+  ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = 7;
+  ASSERT_EQ(epoll_ctl(epoll, EPOLL_CTL_MOD, b.channel->fd, &event), 0);
+  for (int i = 0; i < kRounds; ++i) ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+  close(epoll);
+}
+
+// For asynchronous events, for example.
+TEST_F(Sleeper, AQueueWantsACompletionChannel) {
+  ibv_comp_channel other = *b.channel;
+  other.fd = b.context->async_fd;
+  EXPECT_EQ(ibv_create_cq(b.context.get(), 1, nullptr, &other, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(Sleeper, AnEpollSetOfOneShotIsLeftToTheThread) {
+  const int epoll = watch(EPOLLIN | EPOLLONESHOT);
+  send();
+  epoll_event event{};
+  ASSERT_EQ(epoll_wait(epoll, &event, 1, kPatienceMs), 1);
+  EXPECT_TRUE(get_event(b));
+  arm_and_poll();
+  close(epoll);
+}
+
+// Each thread sleeps on its own channel; packets are one device's.
+TEST_F(Sleeper, SeveralChannelsAreServedByTheThread) {
+  Side c = Side::make(), d = Side::make();
+  connect(c, d);
+  ASSERT_EQ(ibv_req_notify_cq(d.cq.get(), 0), 0);
+  auto other = std::async(std::launch::async, [&d] { return get_event(d); });
+  blocking_rounds(20);
+  ibv_sge sge = c.sge(0, 8);
+  ASSERT_EQ(post_receive(d, 1, 0, 8), 0);
+  ASSERT_EQ(post_send(c, send_request(sge)), 0);
+  EXPECT_TRUE(other.get());
+  blocking_rounds(20);
+}
+
+// It was the progress owner so far, and now computes: data from its peer arrives nevertheless.
+TEST_F(Sleeper, IsHelpedWhileItComputes) {
+  blocking_rounds(50);
+  for (int i = 1; i <= 5; ++i) {
+    a.memory[0] = static_cast<std::uint8_t>(i);
+    ibv_sge sge = a.sge(0, 1);
+    ASSERT_EQ(post_send(a, write_request(sge, b)), 0);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
+    const volatile std::uint8_t& last = b.memory[0];
+    while (last != i && std::chrono::steady_clock::now() < until) continue;
+    ASSERT_EQ(last, i);
+    ASSERT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
+  }
+  blocking_rounds(50);
+}
+
+// --- waits that end otherwise ---
+
+void ignore(int) {}
+
+// Sends a signal to a thread that sleeps in ibv_get_cq_event(); returns its result, or the cause of a later wakeup.
+void expect_wait_ends(Side& side, int flags, bool by_signal, const std::function<void()>& send) {
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = ignore;
+  action.sa_flags = flags;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  std::atomic<bool> over = false;
+  int result = 0, error = 0;
+  std::thread waiter([&] {
+    ibv_cq* cq = nullptr;
+    void* user = nullptr;
+    result = ibv_get_cq_event(side.channel.get(), &cq, &user);
+    error = errno;
+    if (result == 0) ibv_ack_cq_events(cq, 1);
+    over = true;
+  });
+  for (int i = 0; i < 20 && !over; ++i) {  // it may not sleep yet when the first comes
+    pthread_kill(waiter.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_EQ(over, by_signal);
+  if (!over) send();
+  waiter.join();
+  EXPECT_EQ(result, by_signal ? -1 : 0);
+  if (by_signal) {
+    EXPECT_EQ(error, EINTR);
+  }
+  ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
+}
+
+TEST_F(Sleeper, ASignalEndsItsCall) {
+  blocking_rounds(3);
+  expect_wait_ends(b, 0, true, [] {});
+}
+
+TEST_F(Sleeper, ASignalThatRestartsCallsDoesNot) {
+  blocking_rounds(3);
+  expect_wait_ends(b, SA_RESTART, false, [this] { send(); });
+}
+
+TEST_F(Sleeper, CanBeCancelled) {
+  blocking_rounds(3);
+  std::thread waiter([this] { (void)get_event(b); });
+  std::this_thread::sleep_for(20ms);  // asleep or not yet: it ends either way
+  ASSERT_EQ(pthread_cancel(waiter.native_handle()), 0);
+  waiter.join();
+  blocking_rounds(3);
+}
+
+TEST_F(Sleeper, AChannelLeavesNoDescriptor) {
+  blocking_rounds(32);  // a socket connected to the peer is opened after 16 batches (io/udp/peer_sockets.h)
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 3; ++i) {
+    Side c = Side::make(), d = Side::make();
+    connect(c, d);
+    const int epoll = epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    ASSERT_EQ(fcntl(d.channel->fd, F_SETFL, O_NONBLOCK), 0);
+    ASSERT_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, d.channel->fd, &event), 0);
+    close(epoll);
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -1,0 +1,8 @@
+brdma_unit_test(control_config_test LINK brdma_control)
+if(TARGET control_config_test)
+  target_compile_definitions(control_config_test PRIVATE BRDMA_CONFIGURATION_DOCUMENT="${PROJECT_SOURCE_DIR}/docs/configuration.md")
+endif()
+brdma_unit_test(control_statistics_test LINK brdma_control)
+brdma_unit_test(control_report_test LINK brdma_control)
+brdma_unit_test(control_wan_report_test LINK brdma_control)
+brdma_unit_test(control_alarms_test LINK brdma_control)

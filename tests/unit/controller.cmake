@@ -1,3 +1,0 @@
-brdma_unit_test(controller_link_health_test LINK brdma_fabric)
-brdma_unit_test(controller_route_choice_test LINK brdma_fabric)
-brdma_unit_test(controller_decisions_test LINK brdma_fabric)

@@ -1,0 +1,1 @@
+brdma_unit_test(io_fault_handler_test LINK brdma_io)

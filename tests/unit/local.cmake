@@ -1,2 +1,0 @@
-brdma_unit_test(device_local_test LINK brdma_sim brdma_device brdma_test_support)
-brdma_unit_test(wire_local_reference_test LINK brdma_wire brdma_test_support)

@@ -1,0 +1,12 @@
+brdma_unit_test(qp_retransmission_timers_test LINK brdma_qp)
+brdma_unit_test(qp_receiver_not_ready_test LINK brdma_qp)
+brdma_unit_test(requester_recovery_test LINK brdma_device brdma_test_support)
+brdma_unit_test(requester_feedback_test LINK brdma_device brdma_test_support)
+brdma_unit_test(requester_edn_test LINK brdma_device brdma_test_support)
+brdma_unit_test(requester_wan_test LINK brdma_device brdma_test_support)
+brdma_unit_test(requester_acknowledgement_cost_test LINK brdma_device brdma_test_support)
+if(TARGET requester_acknowledgement_cost_test)  # a million packets
+  target_compile_options(requester_acknowledgement_cost_test PRIVATE -O2)
+endif()
+brdma_unit_test(requester_link_state_test LINK brdma_device brdma_test_support)
+brdma_unit_test(requester_stopped_peer_test LINK brdma_device brdma_test_support)

@@ -1,0 +1,4 @@
+brdma_unit_test(qp_work_completer_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_transmit_batch_test LINK brdma_qp)
+brdma_unit_test(device_srq_test LINK brdma_device brdma_test_support)
+brdma_unit_test(responder_receive_queue_test LINK brdma_qp)

@@ -1,0 +1,1 @@
+brdma_unit_test(responder_resources_test LINK brdma_qp)

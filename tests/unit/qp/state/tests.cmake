@@ -1,0 +1,2 @@
+brdma_unit_test(device_modify_test LINK brdma_device brdma_test_support)
+brdma_unit_test(device_negotiation_test LINK brdma_device brdma_test_support)

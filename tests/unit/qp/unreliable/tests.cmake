@@ -1,0 +1,1 @@
+brdma_unit_test(device_unreliable_test LINK brdma_device brdma_test_support)

@@ -1,4 +1,0 @@
-brdma_unit_test(registry_mask_test LINK brdma_registry)
-brdma_unit_test(registry_operations_test LINK brdma_registry)
-brdma_unit_test(registry_command_queues_test LINK brdma_registry)
-brdma_unit_test(device_transfer_test LINK brdma_device brdma_test_support)

@@ -1,0 +1,3 @@
+brdma_unit_test(registry_mask_test LINK brdma_registry)
+brdma_unit_test(registry_operations_test LINK brdma_registry)
+brdma_unit_test(registry_command_queues_test LINK brdma_registry)

@@ -1,3 +1,0 @@
-brdma_unit_test(responder_receive_queue_test LINK brdma_qp)
-brdma_unit_test(responder_hold_test LINK brdma_qp brdma_test_support)
-brdma_unit_test(responder_resources_test LINK brdma_qp)

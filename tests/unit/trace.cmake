@@ -1,2 +1,0 @@
-brdma_unit_test(trace_text_test LINK brdma_trace)
-brdma_unit_test(trace_journal_test LINK brdma_trace)

@@ -1,0 +1,7 @@
+brdma_unit_test(counters_test LINK brdma_device brdma_test_support)
+if(TARGET counters_test)
+  target_sources(counters_test PRIVATE ${CMAKE_CURRENT_LIST_DIR}/counter_scenarios.cc)
+  target_compile_definitions(counters_test PRIVATE BRDMA_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
+endif()
+brdma_unit_test(trace_text_test LINK brdma_trace)
+brdma_unit_test(trace_journal_test LINK brdma_trace)

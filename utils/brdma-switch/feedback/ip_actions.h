@@ -1,0 +1,42 @@
+// brdma-switch/feedback/ip_actions.h - actions on IP packets that the switch's queues take or drop, beyond forwarding:
+// counts flows, marks (ECN), turns marks into round-trip time (spec 2).
+#pragma once
+
+#include <optional>
+
+#include "base/units.h"
+#include "fabric/network.h"
+#include "fabric/packet_pool.h"
+#include "fabric/switch/ecn_marks.h"
+#include "fabric/switch/flow_counters.h"
+#include "fabric/switch/rtt_translator.h"
+#include "forwarding/switch_packet.h"
+
+namespace brdma::lab {
+
+class IpActions {
+ public:
+  explicit IpActions(fabric::PacketPool& pool) : pool_(pool), flows_(kFlowsMax) {}
+  void configure(const fabric::NetworkConfig& config);  // the translator restarts if its D changes
+
+  [[nodiscard]] std::uint8_t dscp(const SwitchPacket& packet);
+  void dropped(const SwitchPacket& packet, Instant now);
+  void enqueued(SwitchPacket& packet, bool marked, Instant now);
+
+  [[nodiscard]] const fabric::EcnMarks& marks() const { return marks_; }
+  [[nodiscard]] const fabric::FlowCounters& flows() const { return flows_; }
+  [[nodiscard]] const std::optional<fabric::RttTranslator>& translator() const { return translator_; }
+
+ private:
+  static constexpr std::size_t kFlowsMax = 4096;
+  [[nodiscard]] MutableBytes ip_of(const SwitchPacket& packet);  // empty: not IP
+  [[nodiscard]] bool translate(SwitchPacket& packet, const fabric::FiveTuple& flow, bool marked, Instant now);
+
+  fabric::PacketPool& pool_;
+  std::optional<Duration> longest_;
+  std::optional<fabric::RttTranslator> translator_;
+  fabric::EcnMarks marks_;
+  fabric::FlowCounters flows_;
+};
+
+}  // namespace brdma::lab

@@ -1,0 +1,14 @@
+// brdmad/supervisor/service_manager.h - systemd keeps the vault (vault.h) of a daemon that is its service, and passes
+// it to the next one when this one was killed or is restarted: sd_notify(3), FDSTORE=1; sd_listen_fds(3). For `brdmad
+// --system`: its programs belong to several users and must not have the vault.
+#pragma once
+
+namespace brdma::daemon {
+
+// The vault stored for this process; -1: none. Call before descriptors are shed.
+[[nodiscard]] int stored_vault();
+
+// Replaces the stored vault. Does nothing without a service manager.
+void store_vault(int vault_fd);
+
+}  // namespace brdma::daemon

@@ -1,6 +1,6 @@
 // One scenario a function. Path MTU 1024, 5 us each way, first PSNs 1000 and 5000; the packets of the CAPS agreement
 // are not counted.
-#include "trace/counter_scenarios.h"
+#include "counter_scenarios.h"
 
 #include "qp/state/environment.h"
 #include "support/hand_played.h"

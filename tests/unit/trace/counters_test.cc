@@ -7,8 +7,8 @@
 #include <set>
 #include <sstream>
 
-#include "trace/counter_scenarios.h"
-#include "trace/counter_tests.h"
+#include "counter_scenarios.h"
+#include "counter_tests.h"
 
 namespace brdma::test {
 namespace {

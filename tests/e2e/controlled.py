@@ -25,7 +25,7 @@ WRITE = ["ib_write_bw", programs.ANY_CLOCK, "-s", "65536", "-u", "19"]
 
 
 # The traffic of a pair of programs. A write continues until it is ended; rounds of rping take some seconds.
-COMMANDS = {"write": [*WRITE, "-D", "120"], "bounded write": [*WRITE, "-n", "1000"], "rping": ["rping", "-C", "60", "-S", "20000", "-V"]}
+COMMANDS = {"write": [*WRITE, "-D", "120"], "rping": ["rping", "-C", "60", "-S", "20000", "-V"]}
 
 
 def commands(program):
@@ -244,7 +244,7 @@ def a_cut_link_is_left(network, program):
 def a_congested_link_is_left(network, program):
     """The link drops to a fiftieth of its rate: a sender without congestion control fills its queue, active feedback
     goes to the controller, traffic moves."""
-    traffic = network.begin("bounded write" if program == "write" else program)
+    traffic = network.begin(program)
     network.lab("link", "s1-s2", "set", "--rate", "20mbit", "--queue", "200kb")
     if program == "write":
         network.carries("s1-s2.2")

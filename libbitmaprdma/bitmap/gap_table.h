@@ -33,6 +33,11 @@ struct GapRecord {
   bool path_passed = false;  // its own path has delivered packets beyond it
   std::uint16_t later_paths =
       0;  // READ responses: bit k, path k brought a response requested after this one's re-request
+
+  [[nodiscard]] bool covers(Psn psn) const {
+    const std::int32_t offset = distance(psn, start);
+    return offset >= 0 && offset < static_cast<std::int32_t>(length);
+  }
 };
 
 // Of a window. A loss of 1 % makes 300 gaps a round trip where the path holds 30,000 packets, and each stays open for

@@ -177,8 +177,8 @@ MUTATIONS = [
     ("evidence of a gap's own path is not used", "qp/receive/gap_receiver.cc", {
         ".same_path_passed = gap.path_passed,": ".same_path_passed = false,",
     }),
-    ("READ responses are requested again however recent the last request is", "qp/read/handle_response.cc", {
-        "entry.transmissions > 1, now - sent}, quiet, false)": "false, now - sent}, quiet, false)",
+    ("READ responses are requested again however recent the last request is", "qp/read/response_gaps.cc", {
+        "entry.transmissions > 1, since_sent}, quiet(), false)": "false, since_sent}, quiet(), false)",
     }),
     ("all packets leave at once after an RNR NAK", "qp/loss/receiver_not_ready.h", {
         "return !is_recovering() || sequence < end_;": "return !is_recovering() || sequence < end_ + 1000;",

@@ -16,8 +16,8 @@ inline bool Requester::Impl::acknowledges_in_bulk() const {
 }
 
 inline bool Requester::Impl::acknowledges_all(const CumulativeAck& ack) const {
-  return ack.base == scoreboard.next_psn() && !scoreboard.empty() && acknowledges_in_bulk() &&
-         loss_recovery == nullptr && !rnr.is_recovering() && !rnr.waiting() && !response_receive_paths;
+  return ack.base == scoreboard.next_psn() && !scoreboard.empty() && acknowledges_in_bulk() && !loss_recovery &&
+         !rnr.is_recovering() && !rnr.waiting() && response_receiver.paths() == nullptr;
 }
 
 inline void Requester::Impl::acknowledge_all(Instant now) {

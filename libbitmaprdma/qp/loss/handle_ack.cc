@@ -47,11 +47,11 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
     const bitmap::SendEntry& entry = scoreboard.entry(sequence);
     if (sequence < scoreboard.arrived_end() && entry.transmissions == 1) [[unlikely]]
       note_overtaken(sequence, now);
-    if (message.segment_packets != 0) operations.if_made()->arrived(operation_of(message, sequence));
+    if (message.segment_packets != 0) operations.if_made()->arrived(PacketBuilder::operation_of(message, sequence));
     if (paths) paths->acknowledged(entry, before == EntryState::kRetransmitPending, now);
   }
   if (sender_judge) [[unlikely]]
-    note_delivered(sequence, now);
+    judgement().on_delivered(sequence, now);
   trace_entry(sequence, before, EntryState::kAcked, now);
   return true;
 }
@@ -135,7 +135,7 @@ void Requester::Impl::acknowledge_unreported(const Message& message, Sequence fr
 void Requester::Impl::go_back_for_nak(Sequence sequence, Instant now) {
   env.count(Counter::kPacketSeqErr);
   if (rnr.waiting()) return;
-  const bool acknowledged_again = loss_recovery != nullptr && loss_recovery->gone_back_to == sequence;
+  const bool acknowledged_again = loss_recovery && loss_recovery->gone_back_to == sequence;
   const Duration since = now - scoreboard.sent_at(sequence, now);
   if (acknowledged_again && since < std::max(id.recovery->resend_interval_min, rtt.smoothed())) return;
   if (request_resend_range(sequence, scoreboard.next(), Counter::kRetransmittedNak, now) != 0)
@@ -281,7 +281,8 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   if (ack.range_count > 0) [[unlikely]]
     me.acknowledge_ranges(ack, base, now);
   if (me.sender_judge) [[unlikely]]
-    me.judge_by_acknowledgement(ack, base, now);
+    me.judgement().on_acknowledgement(
+        ack, base, now, [&](Sequence at, Counter cause) { me.request_resend_range(at, at + 1, cause, now); });
 
   if (ack.echo_valid) me.take_echo(ack, bytes_before - me.scoreboard.flight().bytes, source_port, now);
   Outcome result;
@@ -329,7 +330,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
     return;
   }
   // Needed only after a retransmission or a late packet.
-  if (echo && !paths && (loss_recovery != nullptr || scoreboard.retransmitted() != 0)) [[unlikely]]
+  if (echo && !paths && (loss_recovery || scoreboard.retransmitted() != 0)) [[unlikely]]
     repairing().overtaking.on_echo(std::min(echo->sent, now));
   apply_judgement(from, std::min(from + ack.judged, end), now);
   resend_old_holes(from, end, echo, now);
@@ -369,8 +370,7 @@ bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, c
                                  Instant now) const {
   if (entry.transmissions < 2) return false;
   if (!paths) {
-    return loss_recovery != nullptr && now - sent >= id.recovery->resend_interval_min &&
-           loss_recovery->overtaking.passed(sent);
+    return loss_recovery && now - sent >= id.recovery->resend_interval_min && loss_recovery->overtaking.passed(sent);
   }
   const Duration apart = echo && entry.path == echo->path ? Duration{} : apart_on_paths();
   return echo && echo->sent > sent + id.recovery->age_max + apart;
@@ -416,7 +416,7 @@ void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant 
     scoreboard.reopen_response(sequence);
   } else {
     scoreboard.reopen(sequence, message.payload_at(sequence, id.mtu()));
-    if (message.segment_packets != 0) operations.if_made()->not_arrived(operation_of(message, sequence));
+    if (message.segment_packets != 0) operations.if_made()->not_arrived(PacketBuilder::operation_of(message, sequence));
     if (paths) paths->reopened(scoreboard.entry(sequence));
   }
   trace_entry(sequence, EntryState::kAcked, EntryState::kSuspectedLost, now);

@@ -93,7 +93,8 @@ void Requester::Impl::pause_for(const wire::Edn& edn, Instant now) {
 }
 
 bool Requester::Impl::paused(Instant now) const {
-  return loss_recovery != nullptr && loss_recovery->paused_until && now < *loss_recovery->paused_until;
+  const auto until = loss_recovery.paused_until();
+  return until && now < *until;
 }
 
 }  // namespace brdma::qp

@@ -53,9 +53,8 @@ std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, 
 // Waits until more can leave with it; a full batch, and packets of a timeout or probe, do not wait.
 bool Requester::Impl::holds_back(Instant now) const {
   constexpr std::uint32_t kFullBatch = 16;
-  if (loss_recovery == nullptr) return false;
-  return loss_recovery->held_until && now < *loss_recovery->held_until && scoreboard.pending() < kFullBatch &&
-         !timers.has_grant();
+  const auto until = loss_recovery.held_until();
+  return until && now < *until && scoreboard.pending() < kFullBatch && !timers.has_grant();
 }
 
 // A retransmission lost again leaves this count when it is requested again.
@@ -71,7 +70,7 @@ void Requester::Impl::left_again(Sequence sequence, std::uint32_t payload, std::
 
 bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
   if (scoreboard.pending() == 0 || holds_back(now)) return false;
-  if (loss_recovery != nullptr) loss_recovery->held_until.reset();
+  if (loss_recovery) loss_recovery->held_until.reset();
   PayloadCursor cursor(env.memory, id.pd, 0);
   std::uint32_t packets = 0, runs = 0;
   Sequence from = scoreboard.base();
@@ -115,7 +114,7 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   std::span<const Slice> slices = cursor.slices();
   if (message.by_reference != 0) slices = reference.make(id.local->own_key(), slices);
   wire::Packet packet;
-  build_data(packet, message, sequence, true, now);
+  builder().data(packet, message, sequence, true, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   // A standard peer acknowledges only on request: a waiting packet behind this one depends on it.
@@ -151,14 +150,14 @@ Requester::Impl::Rerequested Requester::Impl::read_rerequest(Sequence pending, c
 bool Requester::Impl::resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch,
                                      Instant now) {
   const Rerequested asked = read_rerequest(pending, message);
-  const std::uint32_t payload = request_payload(message);
+  const std::uint32_t payload = builder().request_payload(message);
   cursor.seek(queue, message.wqe, 0);
   if (!cursor.take(payload)) {
     fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
   wire::Packet packet;
-  build_request(packet, message, asked.first, asked.packets(), true, now);
+  builder().request(packet, message, asked.first, asked.packets(), true, now);
   // A receiver that has got the other one by then need not respond twice.
   if (std::exchange(message.reported_dropped, false) && !message.request_received && id.peer_knows_copies &&
       message.kind == MessageKind::kRead && packet.bitmap) {

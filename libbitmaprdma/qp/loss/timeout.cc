@@ -169,7 +169,7 @@ bool Requester::Impl::may_exceed_retry_limit() const { return timers.backoff() >
 // next_timeout() are unset.
 bool Requester::Impl::waits_plainly() const {
   return !scoreboard.empty() && scoreboard.pending() == 0 && id.can_send() && id.bitmap_agreed && !rnr.waiting() &&
-         sender_judge == nullptr && !has_signals() && loss_recovery == nullptr && admission.is_quiet() &&
+         sender_judge == nullptr && !has_signals() && !loss_recovery && admission.is_quiet() &&
          !scoreboard.has_holes() && !may_exceed_retry_limit();
 }
 
@@ -198,14 +198,14 @@ std::optional<Instant> Requester::next_timeout() const {
     consider(first, me.retry_limit_at());
     consider(first, me.stopped_query_at());
   }
-  if (me.loss_recovery != nullptr) consider(first, me.loss_recovery->response_judge_at);
+  if (me.loss_recovery) consider(first, me.loss_recovery->response_judge_at);
   consider(first, me.admission.probe_at());
   consider(first, me.bridge_deadline());
   consider(first, me.stall_deadline());
-  if (me.sender_judge) consider(first, me.own_judgement_at());
+  if (me.sender_judge) consider(first, me.judgement().judged_at(me.probe_timeout()));
   consider(first, me.inquiry_until());
-  consider(first, me.paused_until());
-  if (me.scoreboard.pending() > 0) consider(first, me.held_until());
+  consider(first, me.loss_recovery.paused_until());
+  if (me.scoreboard.pending() > 0) consider(first, me.loss_recovery.held_until());
   return first;
 }
 
@@ -231,11 +231,15 @@ Outcome Requester::handle_timeout(Instant now) {
   me.judge_response_gaps(now, now);
   if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge)
     me.admission.extend_bridge(me.congestion, now);
-  if (me.sender_judge) me.judge_by_time(now);
+  if (me.sender_judge) {
+    const auto resend = [&](Sequence at, Counter cause) { me.request_resend_range(at, at + 1, cause, now); };
+    me.note_timed_out(me.judgement().by_time(me.probe_timeout(), now, resend), now);
+  }
   me.conclude_inquiry(now);
   if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
-  if (const auto held = me.held_until(); held && now >= *held) me.loss_recovery->held_until.reset();
-  if (const auto paused = me.paused_until(); paused && now >= *paused) me.loss_recovery->paused_until.reset();
+  if (const auto held = me.loss_recovery.held_until(); held && now >= *held) me.loss_recovery->held_until.reset();
+  if (const auto paused = me.loss_recovery.paused_until(); paused && now >= *paused)
+    me.loss_recovery->paused_until.reset();
   if (const auto probe = me.admission.probe_at(); probe && now >= *probe)
     me.admission.on_probe_due(now + me.retransmit_timeout());
   return me.outcome(now);
@@ -293,20 +297,18 @@ void Requester::Impl::resend_by_irn(Instant now) {
 void Requester::Impl::fire_probe(Instant now) {
   env.trace(now, id.qpn, trace::TimeoutFired{true, scoreboard.base_psn()});
   timers.on_probe(now);
-  if (loss_recovery != nullptr) {
-    for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i)
-      request_again(loss_recovery->response_gaps[i], now);
-  }
+  response_gaps().request_all(
+      now, [&](Sequence at) { return request_resend(at, message_of(at), Counter::kRetransmittedFfm, now); });
   // A retransmission that blocks everything else may be lost too.
   const bool stuck = id.bitmap_agreed && scoreboard.cumulative() < scoreboard.next() &&
                      scoreboard.entry(scoreboard.cumulative()).transmissions > 1;
   if (stuck)
     request_resend_range(scoreboard.cumulative(), scoreboard.cumulative() + 1, Counter::kRetransmittedProbe, now);
   if (stuck) timers.grant(2);
-  const Sequence probe = id.bitmap_agreed ? last_open(now) : first_missing_response();
+  const Sequence probe = id.bitmap_agreed ? last_open(now) : response_gaps().first_missing();
   if (probe == scoreboard.next()) return;
   const Message& message = message_of(probe);
-  if (message.answered() && responses_seen <= message.first) {
+  if (message.answered() && response_receiver.seen() <= message.first) {
     request_resend_range(probe, probe + 1, Counter::kRetransmittedProbe, now);  // no response yet: the whole request
   } else {
     request_resend(probe, message, Counter::kRetransmittedProbe, now);

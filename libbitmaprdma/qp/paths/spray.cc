@@ -100,16 +100,16 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   paths->probed(batch.path(), now);
   if (message.answered()) {
     const bool executed = *sequence < scoreboard.cumulative();
-    payload = request_payload(message);
+    payload = builder().request_payload(message);
     cursor.seek(queue, message.wqe, 0);
     if (!cursor.take(payload)) return false;  // as below
-    build_request(packet, message, executed ? *sequence : message.first, executed ? 1 : message.packets, true, now);
+    builder().request(packet, message, executed ? *sequence : message.first, executed ? 1 : message.packets, true, now);
   } else {
     payload = message.payload_at(*sequence, id.mtu());
     cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(*sequence - message.first) * id.mtu());
     // The regular transmission will report that error.
     if (!cursor.take(message.by_reference != 0 ? message.by_reference : payload)) return false;
-    build_data(packet, message, *sequence, true, now);
+    builder().data(packet, message, *sequence, true, now);
   }
   ReferenceBuffer reference;
   std::span<const Slice> slices = cursor.slices();

@@ -19,7 +19,7 @@ bool Requester::Impl::copy_last_request(const wire::Packet& next, TransmitBatch&
   if (last.first < scoreboard.base() || entry.state != EntryState::kSentUnacked || entry.transmissions != 1)
     return true;
   wire::Packet copy;
-  build_request(copy, last, last.first, last.packets, true, now);
+  builder().request(copy, last, last.first, last.packets, true, now);
   wire::mark_copy(copy);
   const std::size_t bytes = TransmitBatch::packet_bytes(copy, 0);
   if (!batch.fits(bytes, 0, copy.bitmap)) return false;

@@ -10,7 +10,8 @@ using bitmap::EntryState;
 
 bool Requester::Impl::is_next_middle(const wire::Packet& packet) const {
   if (packet.op != wire::RcOp::kReadResponseMiddle || packet.bth.psn != scoreboard.base_psn()) return false;
-  if (loss_recovery != nullptr || sender_judge || response_receive_paths || (packet.bitmap && id.receiving_paths > 1))
+  if (loss_recovery || sender_judge || response_receiver.paths() != nullptr ||
+      (packet.bitmap && id.receiving_paths > 1))
     return false;
   if (scoreboard.empty() || timers.has_undecided()) return false;
   const Message& message = messages[0];
@@ -32,7 +33,7 @@ bool Requester::Impl::take_middle_response(const wire::Packet& packet, Instant n
   timers.on_activity(now);
   note_progress(now);
   scoreboard.pass_response(now);
-  responses_seen = std::max(responses_seen, scoreboard.base());
+  response_receiver.note_seen(scoreboard.base());
   env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);
   // With more gaps than records, an unrecorded one: later packets have been processed already.
   if (scoreboard.is_acked(scoreboard.base())) [[unlikely]]

@@ -1,6 +1,6 @@
-// qp/receive/out_of_order.h - state kept only while packets are missing. Taken from the engine's pools when the first
-// packet (or the first response) comes early, and given back when all is in order again. It costs a queue pair without
-// losses two pointers, and busy ones share a few warm ones.
+// qp/receive/out_of_order.h - what a responder knows only while packets are missing. Taken from the engine's pool when
+// the first packet comes early, and given back when all is in order again. It costs a queue pair without losses a
+// pointer, and busy ones share a few warm ones. The requester's is in qp/loss/loss_recovery.h.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,7 @@
 #include "base/units.h"
 #include "base/warm_pool.h"
 #include "bitmap/gap_table.h"
-#include "qp/queues/message_table.h"
 #include "qp/receive/early_packets.h"
-#include "recovery/learnt_tolerance.h"
-#include "recovery/overtaking.h"
 
 namespace brdma::qp {
 
@@ -90,28 +87,6 @@ struct OutOfOrderState {
   std::uint64_t gaps_looked_at = 0;  // for feedback; a measure of its cost, for tests
 
   [[nodiscard]] std::size_t allocated_bytes() const { return gaps.allocated_bytes() + early.allocated_bytes(); }
-};
-
-// Of a requester: gaps among the responses of READs and atomics, retransmissions that are held back or in flight, and
-// how far packets recently overtook each other.
-struct LossRecovery {
-  bitmap::GapTable response_gaps;
-  std::optional<Instant> response_judge_at;      // the next time at which they are to be judged
-  recovery::LearntTolerance response_tolerance;  // of responses that come on one path
-  std::optional<Instant> held_until;
-  std::optional<Instant> paused_until;  // a switch is full: nothing leaves before
-  recovery::Overtaking overtaking;      // lost retransmissions
-  // The last sequence NAK that was gone back for. One for a later packet is new, however soon it comes: the peer sends
-  // each only once, and is silent then until that packet arrives.
-  std::optional<Sequence> gone_back_to;
-
-  [[nodiscard]] bool done() const {
-    return response_gaps.empty() && response_tolerance.at_rest() && !held_until && !paused_until &&
-           overtaking.at_rest() && !gone_back_to;
-  }
-  [[nodiscard]] std::size_t allocated_bytes() const {
-    return response_gaps.allocated_bytes() + response_tolerance.allocated_bytes();
-  }
 };
 
 }  // namespace brdma::qp

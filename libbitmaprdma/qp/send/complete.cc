@@ -7,19 +7,14 @@ void Requester::Impl::advance(Instant now) {
   const Psn before = scoreboard.base_psn();
   const std::uint32_t dropped = scoreboard.advance(now);
   if (dropped == 0) return;
-  if (response_receive_paths) [[unlikely]]
-    response_receive_paths->forget(before, dropped);
+  if (ReceivePaths* const several = response_receiver.paths()) [[unlikely]]
+    several->forget(before, dropped);
   env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);
   if (operations->size() > 0)
     env.count(Counter::kOperationsDone, operations.if_made()->retire_before(scoreboard.base()));
-  if (loss_recovery != nullptr) [[unlikely]] {
-    loss_recovery->response_gaps.drop_before(scoreboard.base_psn());
-    note_base_at_gap(now);
-    loss_recovery->overtaking.elapse(now);
-    loss_recovery->response_tolerance.elapse(now);
-    if (loss_recovery->gone_back_to && *loss_recovery->gone_back_to < scoreboard.base())
-      loss_recovery->gone_back_to.reset();
-    if (loss_recovery->done() && scoreboard.retransmitted() == 0) end_loss_recovery();
+  if (loss_recovery) [[unlikely]] {
+    loss_recovery->on_base_moved(scoreboard.base_psn(), scoreboard.base(), now);
+    if (loss_recovery->done() && scoreboard.retransmitted() == 0) loss_recovery.end(env.loss_recovery);
   }
   complete_passed(now);
 }

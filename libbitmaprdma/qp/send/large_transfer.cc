@@ -44,20 +44,6 @@ void Requester::Impl::begin_segment(const Message& message, Sequence sequence) {
   env.count(Counter::kOperationsSent);
 }
 
-std::uint8_t Requester::Impl::operation_of(const Message& message, Sequence sequence) const {
-  const registry::Segmenter segmenter(message.packets, message.segment_packets);
-  return static_cast<std::uint8_t>(message.first_operation +
-                                   segmenter.at(static_cast<std::uint32_t>(sequence - message.first)).number);
-}
-
-void Requester::Impl::fill_operation_fields(wire::Bxth& bxth, const Message& message, std::uint32_t index) const {
-  const registry::Segment segment = registry::Segmenter(message.packets, message.segment_packets).at(index);
-  bxth.operation = static_cast<std::uint8_t>(message.first_operation + segment.number);
-  bxth.operation_packets = static_cast<std::uint8_t>(segment.packets);
-  bxth.operation_start = segment.place == 0;
-  bxth.operation_more = !segment.last;
-}
-
 // Does the acknowledgement report an operation complete that has not fully left?
 bool Requester::Impl::names_unsent(const wire::BitmapAck& ack) const {
   if (operations->size() == 0) return false;

@@ -135,9 +135,8 @@ Requester::Impl::Impl(const Environment& environment, Identity& identity)
 void Requester::Impl::begin_from(Psn first) {
   forget_flight();
   paths.reset();
-  response_receive_paths.reset();
+  response_receiver.restart();
   scoreboard.begin_from(first);
-  responses_seen = 0;
   if (auto* const table = operations.if_made()) table->restart();
   next_msn = next_rsn = 0;
   sender_judge.reset();
@@ -158,11 +157,10 @@ void Requester::Impl::forget_flight() {
   messages.clear();
   if (auto* const table = operations.if_made()) table->clear();
   scoreboard.forget_flight();
-  responses_seen = scoreboard.base();
-  end_loss_recovery();
-  if (recovery::DelayJudge* const judge = delay_judge()) judge->forget_flight();
+  response_receiver.forget_flight(scoreboard.base());
+  loss_recovery.end(env.loss_recovery);
+  if (sender_judge != nullptr && sender_judge->delays() != nullptr) sender_judge->delays()->forget_flight();
   if (paths) paths->forget_flight();
-  if (response_receive_paths) response_receive_paths->clear();
   responses.forget_flight();
   read_cut = 0;
   admission.forget_flight();
@@ -171,23 +169,16 @@ void Requester::Impl::forget_flight() {
   timers.forget_timeouts();
 }
 
-LossRecovery& Requester::Impl::repairing() {
-  if (loss_recovery == nullptr) {
-    loss_recovery = env.loss_recovery.take();
-    loss_recovery->response_gaps.begin(bitmap::response_gaps_max(id.recovery->window_packets));
-  }
-  return *loss_recovery;
+void Requester::recovery_changed() {
+  Impl& me = *impl_;
+  me.choose_control();
+  if (me.loss_recovery) me.loss_recovery->response_tolerance.configure(tolerance_config(*me.id.recovery));
+  if (ReceivePaths* const several = me.response_receiver.paths()) several->configure(*me.id.recovery);
 }
 
-void Requester::Impl::end_loss_recovery() {
-  if (loss_recovery == nullptr) return;
-  loss_recovery->response_gaps.clear();
-  loss_recovery->response_judge_at.reset();
-  loss_recovery->held_until.reset();
-  loss_recovery->response_tolerance.forget();
-  loss_recovery->overtaking = recovery::Overtaking{};
-  loss_recovery->gone_back_to.reset();
-  env.loss_recovery.give(std::exchange(loss_recovery, nullptr));
+void Requester::bitmap_agreed(Instant now) {
+  if (impl_ == nullptr) return;  // UC, UD
+  if (impl_->sender_judge) impl_->judgement().on_bitmap_agreed(now);
 }
 
 void Requester::Impl::trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to,
@@ -196,6 +187,13 @@ void Requester::Impl::trace_entry(Sequence sequence, bitmap::EntryState from, bi
   env.trace(
       now, id.qpn,
       trace::EntryMoved{scoreboard.psn_of(sequence), static_cast<trace::Entry>(from), static_cast<trace::Entry>(to)});
+}
+
+void Requester::Impl::trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const {
+  if (env.sink == nullptr) [[likely]]
+    return;
+  env.trace(now, id.qpn,
+            trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(bytes), again});
 }
 
 }  // namespace brdma::qp

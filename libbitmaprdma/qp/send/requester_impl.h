@@ -8,20 +8,20 @@
 #include "base/lazy.h"
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
+#include "qp/loss/loss_recovery.h"
 #include "qp/loss/receiver_not_ready.h"
 #include "qp/loss/retransmission_timers.h"
 #include "qp/loss/scoreboard.h"
-#include "qp/loss/sender_judge.h"
-#include "qp/paths/paths_receive.h"
+#include "qp/loss/sender_judgement.h"
 #include "qp/queues/message_table.h"
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
 #include "qp/queues/work_completer.h"
 #include "qp/read/response_admission.h"
-#include "qp/receive/gap_receiver.h"
-#include "qp/receive/out_of_order.h"
+#include "qp/read/response_gaps.h"
 #include "qp/send/admission.h"
 #include "qp/send/congestion_state.h"
+#include "qp/send/packet_builder.h"
 #include "qp/send/requester.h"
 #include "recovery/gap_judge.h"
 #include "recovery/learnt_tolerance.h"
@@ -38,7 +38,7 @@ inline constexpr std::uint8_t kCopiesAfterLoss = 128;
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
   ~Impl() {
-    end_loss_recovery();
+    loss_recovery.end(env.loss_recovery);
     if (env.round_trip.requester == this) env.round_trip.requester = nullptr;
   }
   Impl(const Impl&) = delete;
@@ -51,13 +51,13 @@ struct Requester::Impl {
   MessageTable messages;
   Scoreboard scoreboard;
   Lazy<registry::OperationTable> operations;  // segments of large commands in progress
-  LossRecovery* loss_recovery = nullptr;      // while a packet is missing or was late (out_of_order.h)
+  PooledLossRecovery loss_recovery;           // while a packet is missing or was late
   recovery::RttEstimator rtt;
   congestion::DelayWindow congestion;  // bytes of requests in flight
   Admission admission;                 // of requests
   ResponseAdmission responses;         // to READs, atomics and the like
+  ResponseReceiver response_receiver;  // of them
 
-  Sequence responses_seen = 0;  // one past the newest received response
   std::uint32_t next_msn = 0, next_rsn = 0;
   std::uint32_t read_cut = 0;       // bytes of the work request at queue.next() that are in chunks already
   std::uint16_t answered_from = 0;  // the peer's UDP port of the response
@@ -70,8 +70,7 @@ struct Requester::Impl {
   std::unique_ptr<SenderJudge> sender_judge;  // only in modes in which the sender judges
   std::unique_ptr<CongestionState> signals;   // a rate, ECN marks (pace.cc)
 
-  std::unique_ptr<SendPaths> paths;                      // only with several (spray.cc)
-  std::unique_ptr<ReceivePaths> response_receive_paths;  // only if responses take several paths (response_evidence.cc)
+  std::unique_ptr<SendPaths> paths;  // only with several (spray.cc)
 
   // --- limits ---
   [[nodiscard]] SendLimits limits() const { return {env, id, scoreboard, congestion, admission}; }
@@ -96,12 +95,7 @@ struct Requester::Impl {
   // --- requester.cc ---
   void begin_from(Psn first);
   void forget_flight();
-  [[nodiscard]] LossRecovery& repairing();
-  void end_loss_recovery();
-  // End of the wait of held-back retransmissions.
-  [[nodiscard]] std::optional<Instant> held_until() const {
-    return loss_recovery == nullptr ? std::nullopt : loss_recovery->held_until;
-  }
+  LossRecovery& repairing() { return loss_recovery.begun(env.loss_recovery, id.recovery->window_packets); }
 
   // --- post_send.cc ---
   [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
@@ -220,23 +214,14 @@ struct Requester::Impl {
   [[nodiscard]] std::uint8_t segment_packets(const SendWqe& wqe) const;
   [[nodiscard]] bool segment_may_leave(const Message& message) const;
   void begin_segment(const Message& message, Sequence sequence);
-  [[nodiscard]] std::uint8_t operation_of(const Message& message, Sequence sequence) const;
-  void fill_operation_fields(wire::Bxth& bxth, const Message& message, std::uint32_t index) const;
   [[nodiscard]] bool names_unsent(const wire::BitmapAck& ack) const;
   [[nodiscard]] static bool is_named(const wire::BitmapAck& ack, std::uint8_t number);
   void take_operations(const wire::BitmapAck& ack, Instant now);
   [[nodiscard]] bool next_is_large();
   [[nodiscard]] bool next_is_answered();
 
-  // --- build_packet.cc ---
-  void build_data(wire::Packet& packet, const Message& message, Sequence sequence, bool again, Instant now) const;
-  // The request for `count` responses (or of an operation with one response) from `sequence` on.
-  void build_request(wire::Packet& packet, const Message& message, Sequence sequence, std::uint32_t count, bool again,
-                     Instant now) const;
-  // Bytes that the request carries.
-  [[nodiscard]] std::uint32_t request_payload(const Message& message) const {
-    return message.kind == MessageKind::kConfirmed ? queue[message.wqe].length : 0;
-  }
+  // --- requester.cc ---
+  [[nodiscard]] PacketBuilder builder() const { return {id, queue, scoreboard}; }
   void trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const;
 
   // --- withdraw.cc ---
@@ -363,30 +348,13 @@ struct Requester::Impl {
   void pause_for(const wire::Edn& edn, Instant now);
   void slow_down(std::uint64_t dropped, Duration drain, Instant now);  // bytes
   [[nodiscard]] bool paused(Instant now) const;
-  [[nodiscard]] std::optional<Instant> paused_until() const {
-    return loss_recovery == nullptr ? std::nullopt : loss_recovery->paused_until;
-  }
 
-  // --- judge_sent.cc ---
-  void note_delivered(Sequence sequence, Instant now);
-  void judge_by_acknowledgement(const wire::BitmapAck& ack, Sequence from, Instant now);
-  void judge_sent(Instant now);
-  [[nodiscard]] std::optional<Instant> own_judgement_at() const;
-  void judge_by_time(Instant now);
-
-  // --- judge_delays.cc ---
-  [[nodiscard]] recovery::DelayJudge* delay_judge() const {
-    return sender_judge == nullptr ? nullptr : sender_judge->delays();
-  }
+  // --- sender_judgement.h. Precondition: sender_judge ---
+  [[nodiscard]] SenderJudgement judgement() const { return SenderJudgement{{id, scoreboard, messages, *sender_judge}}; }
   void log_sent(Sequence sequence, Instant now) {
     if (sender_judge != nullptr && id.bitmap_agreed) [[unlikely]]
-      if (recovery::DelayJudge* const judge = sender_judge->delays()) judge->sent(sequence, now);
+      judgement().on_sent(sequence, now);
   }
-  [[nodiscard]] bool waits_since(Sequence sequence, Instant sent, Instant now);
-  [[nodiscard]] recovery::DelayJudge::Limits delay_limits() const;
-  void on_delay_samples(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from, Instant now);
-  void log_what_is_under_way(recovery::DelayJudge& judge, Instant now);
-  void walk_window(recovery::DelayJudge& judge, Instant now);
 
   // --- link_state.cc ---
   void note_timed_out(std::uint32_t packets, Instant now);
@@ -398,44 +366,18 @@ struct Requester::Impl {
   Outcome handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
-  [[nodiscard]] Sequence first_missing_response() const;
   void measure_response(Sequence sequence, const Message& message, Instant sent, Instant now);
-  void record_response(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now);
-  void note_base_at_gap(Instant now);
-  void judge_response_gaps(Instant now, Instant seen);
-  // The rules for gaps, over the gaps among READ responses.
-  [[nodiscard]] GapReceiver response_gap_rules() {
-    LossRecovery& state = repairing();
-    return GapReceiver{
-        {env, id, state.response_gaps, state.response_tolerance, response_receive_paths.get(), scoreboard.base_psn()}};
+  [[nodiscard]] ResponseGaps response_gaps() {
+    return ResponseGaps{{env, id, scoreboard, messages, rtt, responses, response_receiver, loss_recovery}};
   }
+  void judge_response_gaps(Instant now, Instant seen);
   // As Responder::Impl::arrived_at(), for responses.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
-  void note_late_response(const wire::Packet& packet, Sequence sequence, Instant now);
-  Instant request_again(bitmap::GapRecord& gap, Instant now);
-  Instant note_requested_again(bitmap::GapRecord& gap, Instant now);
-  template <typename Function>
-  void for_each_missing(const bitmap::GapRecord& gap, Function&& function) {
-    const Sequence start =
-        scoreboard.base() + static_cast<Sequence>(std::max(distance(gap.start, scoreboard.base_psn()), 0));
-    for (Sequence at = start; at < start + gap.length && at < scoreboard.next(); ++at) function(at);
-  }
   void go_back_to_missing_response(Instant now);
-  [[nodiscard]] Duration rerequest_interval(std::uint16_t times) const;
 
   // --- middle_response.cc ---
   [[nodiscard]] bool is_next_middle(const wire::Packet& packet) const;
   bool take_middle_response(const wire::Packet& packet, Instant now);
-
-  // --- response_evidence.cc: if the peer responds on several paths ---
-  void note_response_path(const wire::Packet& packet, Instant now);
-  void look_for_response_evidence(const wire::Packet& packet, Instant sent, Instant now);
-  [[nodiscard]] bool rerequest_lost(const bitmap::GapRecord& gap, Instant now) const;
-  [[nodiscard]] recovery::GapLimits rerequest_limits() const;
-  [[nodiscard]] recovery::GapLimits one_path_limits() const {
-    const recovery::ToleranceConfig config = tolerance_config(*id.recovery);
-    return loss_recovery == nullptr ? config.reference : loss_recovery->response_tolerance.limits(config);
-  }
 
   // --- stopped_peer.cc ---
   [[nodiscard]] recovery::StoppedPeerLimits stopped_limits() const;

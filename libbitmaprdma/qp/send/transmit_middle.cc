@@ -23,7 +23,7 @@ void Requester::Impl::trace_middle(const Message& message, std::uint64_t packets
                                    Instant now) const {
   for (std::uint64_t i = 0; i < packets; ++i) {
     wire::Packet packet;
-    build_data(packet, message, scoreboard.next() + i, false, now);
+    builder().data(packet, message, scoreboard.next() + i, false, now);
     trace_sent(packet, bytes, false, now);
   }
 }
@@ -36,7 +36,7 @@ bool Requester::Impl::transmit_middle(const Message& message, PayloadCursor& cur
   const std::uint32_t mtu = id.mtu();
   const Sequence first = scoreboard.next();
   wire::Packet packet;
-  build_data(packet, message, first, false, now);
+  builder().data(packet, message, first, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, mtu);
   count = std::min<std::uint64_t>(count, batch.room(bytes));
   if (count == 0) return false;

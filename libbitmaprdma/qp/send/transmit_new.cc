@@ -180,7 +180,7 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   if (message.by_reference != 0) [[unlikely]]
     slices = reference.make(id.local->own_key(), slices);
   wire::Packet packet;
-  build_data(packet, message, sequence, false, now);
+  builder().data(packet, message, sequence, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
@@ -201,14 +201,14 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
 }
 
 bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
-  const std::uint32_t payload = request_payload(message);
+  const std::uint32_t payload = builder().request_payload(message);
   cursor.seek(queue, message.wqe, 0);
   if (!cursor.take(payload)) {
     fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
   wire::Packet packet;
-  build_request(packet, message, message.first, message.packets, false, now);
+  builder().request(packet, message, message.first, message.packets, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   if (copies > 0 && !copy_last_request(packet, batch, now)) [[unlikely]]

@@ -11,7 +11,7 @@ namespace brdma::qp {
 inline bool Requester::Impl::is_single_request() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
   return messages.empty() && scoreboard.empty() && queue.next() + 1 == queue.tail() && id.state == QpState::kRts &&
-         loss_recovery == nullptr && !has_signals() && !rnr.waiting() && read_cut == 0 && in_steady_state() &&
+         !loss_recovery && !has_signals() && !rnr.waiting() && read_cut == 0 && in_steady_state() &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 
@@ -51,7 +51,7 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   message.msn = next_msn;
   message.rsn = next_rsn;
   message.first_operation = operations->next_number();
-  // As from build_data(); nothing is behind it, so its acknowledgement is requested.
+  // As from PacketBuilder::data(); nothing is behind it, so its acknowledgement is requested.
   wire::Bth bth;
   bth.opcode = wire::opcode_of(writes ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);
   bth.dest_qpn = id.attributes.destination_qpn;
@@ -90,7 +90,7 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
 
 void Requester::Impl::trace_single(const Message& message, std::size_t packet_bytes, Instant now) const {
   wire::Packet packet;
-  build_data(packet, message, message.first, false, now);
+  builder().data(packet, message, message.first, false, now);
   trace_sent(packet, packet_bytes, false, now);
 }
 

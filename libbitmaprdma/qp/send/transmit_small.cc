@@ -39,7 +39,7 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   // A single one requests its acknowledgement anyway (nothing_behind).
   run.ack_interval = is_last_posted(run.message) ? 1 : limits().request_interval();
   run.until_asked = limits().packets_until_request(run.ack_interval, 0);
-  // As from build_data() for each; over many queue pairs a run is mostly one packet.
+  // As from PacketBuilder::data() for each; over many queue pairs a run is mostly one packet.
   wire::Bth bth;
   bth.opcode = wire::opcode_of(run.writes() ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);
   bth.dest_qpn = id.attributes.destination_qpn;
@@ -53,7 +53,7 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
 
 void Requester::Impl::trace_run(const SmallRun& run, Instant now) const {
   wire::Packet packet;
-  build_data(packet, run.message, run.message.first, false, now);
+  builder().data(packet, run.message, run.message.first, false, now);
   trace_sent(packet, run.packet_bytes, false, now);
 }
 

@@ -12,6 +12,7 @@
 #include "bitmap/segment_pool.h"
 #include "bitmap/window_shape.h"
 #include "memory/memory_table.h"
+#include "qp/loss/loss_recovery.h"
 #include "qp/queues/completion_queue.h"
 #include "qp/receive/out_of_order.h"
 #include "qp/state/duplicate_log.h"

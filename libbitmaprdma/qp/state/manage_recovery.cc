@@ -13,11 +13,6 @@ using bitmap::GapRecord;
 using bitmap::GapState;
 using recovery::LossCause;
 
-bool is_missing_in(const GapRecord& gap, Psn psn) {
-  const std::int32_t offset = distance(psn, gap.start);
-  return offset >= 0 && offset < static_cast<std::int32_t>(gap.length);
-}
-
 // `stalls_since`: if the base stands because of it.
 OpenGap open_gap(const GapRecord& gap, Psn highest, const std::optional<Instant>& stalls_since, Instant now) {
   return {.start = gap.start,
@@ -67,7 +62,7 @@ RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant n
   if (me.halted || me.out_of_order == nullptr) return asked;
   for (std::size_t i = 0; i < me.out_of_order->gaps.size(); ++i) {
     GapRecord& gap = me.out_of_order->gaps[i];
-    if ((psn && !is_missing_in(gap, *psn)) || (!me.speaks_bitmap() && gap.start != me.base())) continue;
+    if ((psn && !gap.covers(*psn)) || (!me.speaks_bitmap() && gap.start != me.base())) continue;
     add(asked, gap);
     if (gap.state == GapState::kWaiting) me.promote_request_gap(gap, LossCause::kRequested, now);
     if (gap.feedbacks != 0) gap.last_feedback = now - me.repeat_interval(gap.feedbacks);  // due again
@@ -84,25 +79,21 @@ RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant n
 std::vector<OpenGap> Requester::open_gaps(Instant now) const {
   Impl& me = *impl_;
   std::vector<OpenGap> open;
-  if (me.loss_recovery == nullptr) return open;
+  if (!me.loss_recovery) return open;
+  const Psn newest = me.scoreboard.psn_of(me.response_receiver.seen()) - 1;
   for (std::size_t i = 0; i < me.loss_recovery->response_gaps.size(); ++i) {
     const GapRecord& gap = me.loss_recovery->response_gaps[i];
-    const auto stalls_since = me.response_gap_rules().stalls_since(gap);
-    open.push_back(open_gap(gap, me.scoreboard.psn_of(me.responses_seen) - 1, stalls_since, now));
+    open.push_back(open_gap(gap, newest, me.response_gaps().stalls_since(gap), now));
     open.back().response = true;
   }
   return open;
 }
 
-recovery::GapLimits Requester::limits(Instant now) const {
-  const Impl& me = *impl_;
-  const recovery::LearntTolerance nothing_learnt;
-  const auto& tolerance = me.loss_recovery != nullptr ? me.loss_recovery->response_tolerance : nothing_learnt;
-  return gap_limits_at(me.response_receive_paths.get(), tolerance, *me.id.recovery, now);
-}
+recovery::GapLimits Requester::limits(Instant now) const { return impl_->response_gaps().limits_at(now); }
 
 std::vector<PathReceived> Requester::receive_paths(Instant now) const {
-  return impl_->response_receive_paths ? impl_->response_receive_paths->report(now) : std::vector<PathReceived>{};
+  const ReceivePaths* const several = impl_->response_receiver.paths();
+  return several != nullptr ? several->report(now) : std::vector<PathReceived>{};
 }
 
 RetransmitRequested Requester::retransmit(std::optional<Psn> first, std::uint32_t count, Instant now) {
@@ -122,16 +113,10 @@ RetransmitRequested Requester::retransmit(std::optional<Psn> first, std::uint32_
 RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant now) {
   Impl& me = *impl_;
   RetransmitRequested asked;
-  if (me.loss_recovery == nullptr) return asked;
-  for (std::size_t i = 0; i < me.loss_recovery->response_gaps.size(); ++i) {
-    GapRecord& gap = me.loss_recovery->response_gaps[i];
-    if (psn && !is_missing_in(gap, *psn)) continue;
-    add(asked, gap);
-    if (gap.state == GapState::kWaiting) me.response_gap_rules().promote(gap, LossCause::kRequested, now);
-    me.for_each_missing(
-        gap, [&](Sequence at) { me.request_resend(at, me.message_of(at), Counter::kRetransmittedRequest, now); });
-    me.note_requested_again(gap, now);
-  }
+  const auto named = [&](const GapRecord& gap) { add(asked, gap); };
+  me.response_gaps().request_by_hand(psn, now, named, [&](Sequence at) {
+    return me.request_resend(at, me.message_of(at), Counter::kRetransmittedRequest, now);
+  });
   me.judge_response_gaps(now, now);
   return asked;
 }

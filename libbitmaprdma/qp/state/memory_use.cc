@@ -33,8 +33,7 @@ MemoryUse Requester::memory() const {
   tally.take(&MemoryUse::windows, me.scoreboard, me.scoreboard.allocated_bytes());
   tally.take(&MemoryUse::recovery, me.feedback_order);
   tally.take(&MemoryUse::recovery, me.loss_recovery);
-  if (me.loss_recovery != nullptr)
-    tally.add(&MemoryUse::recovery, sizeof(LossRecovery) + me.loss_recovery->allocated_bytes());
+  if (me.loss_recovery) tally.add(&MemoryUse::recovery, sizeof(LossRecovery) + me.loss_recovery->allocated_bytes());
   tally.take(&MemoryUse::queues, me.queue, me.queue.allocated_bytes());
   tally.take(&MemoryUse::queues, me.messages, me.messages.allocated_bytes());
   tally.add(&MemoryUse::transport, me.congestion.allocated_bytes() + me.responses.congestion().allocated_bytes());
@@ -43,7 +42,8 @@ MemoryUse Requester::memory() const {
   if (me.response_pace() != nullptr) tally.add(&MemoryUse::transport, sizeof(ResponsePace));
   if (me.sender_judge) tally.add(&MemoryUse::recovery, me.sender_judge->allocated_bytes());
   if (me.paths) tally.add(&MemoryUse::transport, me.paths->allocated_bytes());
-  if (me.response_receive_paths) tally.add(&MemoryUse::transport, me.response_receive_paths->allocated_bytes());
+  if (const ReceivePaths* const several = me.response_receiver.paths())
+    tally.add(&MemoryUse::transport, several->allocated_bytes());
   return tally.use();
 }
 

@@ -7,8 +7,8 @@
 namespace brdma::qp {
 
 inline bool Requester::Impl::is_idle() const {
-  return queue.empty() && scoreboard.empty() && !rnr.waiting() && loss_recovery == nullptr && !has_signals() &&
-         !sender_judge && !paths;
+  return queue.empty() && scoreboard.empty() && !rnr.waiting() && !loss_recovery && !has_signals() && !sender_judge &&
+         !paths;
 }
 
 // All posted requests wait for their turn, and the next is not of a large command; else a full check decides.

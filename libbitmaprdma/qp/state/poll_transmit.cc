@@ -39,7 +39,7 @@ inline QueuePair::Speaker QueuePair::speaker() const {
 bool QueuePair::only_begins_requests() const {
   const qp::Requester::Impl& requester = requester_.impl();
   return identity_.bitmap_agreed && !unreliable_ && speaker() == Speaker::kRequests &&
-         requester.scoreboard.pending() == 0 && requester.loss_recovery == nullptr;
+         requester.scoreboard.pending() == 0 && !requester.loss_recovery;
 }
 
 void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {

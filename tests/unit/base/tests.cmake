@@ -1,3 +1,4 @@
 brdma_unit_test(base_toml_text_test LINK brdma_base)
 brdma_unit_test(base_lazy_test LINK brdma_base)
 brdma_unit_test(base_secret_random_test LINK brdma_base)
+brdma_unit_test(base_function_ref_test LINK brdma_base)

@@ -378,7 +378,8 @@ bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, c
 
 void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now) {
   std::uint32_t timed_out = 0;
-  const Duration age = stall_limit();  // holes are the FFM's to request; only after this long without one, ours
+  const Duration age =
+      timer_lengths().stall();  // holes are the FFM's to request; only after this long without one, ours
   for (Sequence at = scoreboard.first_unreported(from, to); at < to; at = scoreboard.first_unreported(at + 1, to)) {
     const bitmap::SendEntry& entry = scoreboard.entry(at);
     if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;

@@ -62,7 +62,7 @@ bool Requester::poll_inquiry(TransmitBatch& batch, Instant now) {
   bth.opcode = static_cast<std::uint8_t>(wire::Control::kLinkStateInquiry);
   bth.dest_qpn = me.id.attributes.destination_qpn;
   batch.add_control(bth, ConstBytes{body.data(), size});
-  me.signals->inquiry->asked(nonce, now + std::max(kResponsesMin, me.probe_timeout()), now);
+  me.signals->inquiry->asked(nonce, now + std::max(kResponsesMin, me.timer_lengths().probe()), now);
   me.env.count(Counter::kLinkStateInquiriesSent);
   return true;
 }

@@ -13,7 +13,7 @@ namespace brdma {
 namespace qp {
 
 recovery::StoppedPeerLimits Requester::Impl::stopped_limits() const {
-  return {.retries = retries_time(), .stopped_max = id.recovery->stopped_peer_max};
+  return {.retries = timer_lengths().retries(), .stopped_max = id.recovery->stopped_peer_max};
 }
 
 bool Requester::Impl::peer_is_stopped() const { return signals && signals->stopped.is_stopped(timers.progress()); }

@@ -1,14 +1,6 @@
 // Silence: the tail loss probe, the retransmission timeout, the retry limit, the end of an RNR wait, and the packet
-// that probes a peer without credit.
+// that probes a peer without credit. How long each is: timer_lengths.h.
 //
-//   bitmap mode    probe after max(250 us, 2 SRTT, 5/4 D) without anything; timeout after max(1 ms, SRTT + 4 RTTVAR,
-//                  2 D) without progress, at most the queue pair's own timeout, or two of the path's shortest round
-//                  trips if that is longer; doubling up to there, or to 200 ms if that is less; retry limit after
-//                  retry_count + 1 of the longest of: the queue pair's timeout, four of it up to a second, two of those
-//                  round trips. D: expected response time of the last packet in flight, by the path's rate. Neither is
-//                  shorter than the longest recent round trip, with a margin
-//   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; retry limit after
-//                  retry_count of them
 // The retry limit waits while the peer's host reports its process as stopped (stopped_peer.cc), and while we were
 // stopped.
 #include <algorithm>
@@ -20,19 +12,7 @@ namespace {
 
 using bitmap::EntryState;
 
-// Before the first RTT sample the path is unknown.
-constexpr std::int64_t kStallRtts = 4;
-constexpr Duration kFirstTimeout = 5_ms, kFirstProbe = 2_ms;
 constexpr Duration kLongStall = 100_ms;  // longer than a busy machine delays a process; reported to the operator
-constexpr Duration kTimeoutMax = 1_s;    // if the attribute is "never"
-// The standard lets a local ACK timeout last up to four times its value (IBTA 9.7.6.1.3). The retry limit uses all of
-// it: a process on a busy machine may well not run for half a second and still be alive. At most one second of it,
-// though: long timeouts are chosen deliberately.
-constexpr std::int64_t kTimeoutSlack = 4;
-constexpr Duration kSlackMax = 1_s;
-// Bitmap mode's timeouts double no further, so that a restored path is found soon: long timeouts (RDMA-CM's are 2 s)
-// are for outlasting an outage. A dead peer costs two packets in this time.
-constexpr Duration kBackoffMax = 200_ms;
 // A deadline handled so much later shows that our own process was stopped, or had no core.
 constexpr Duration kOwnPauseMin = 50_ms;
 
@@ -42,76 +22,33 @@ void consider(std::optional<Instant>& first, std::optional<Instant> at) {
 
 }  // namespace
 
-Duration Requester::Impl::attribute_timeout() const {
-  return Duration::from_ns(std::int64_t{4096} << id.attributes.timeout);
-}
-
-// An application that does not know the path's length may set less than a round trip.
-Duration Requester::Impl::two_trips() const { return std::max(rtt.minimum(), congestion.base_rtt()) * 2; }
-
 void Requester::follow_irn(const IrnTimeouts& timeouts) { impl_->sender_judge->follow_irn(timeouts); }
-
-// IRN (Mittal et al., SIGCOMM 2018, section 3.1): the short timeout with so few packets in flight that an unnecessary
-// retransmission costs little, the long one otherwise. Neither backs off.
-Duration Requester::Impl::irn_timeout() const {
-  constexpr std::uint32_t kFew = 3;
-  return scoreboard.flight().packets <= kFew ? sender_judge->irn()->low : sender_judge->irn()->high;
-}
-
-Duration Requester::Impl::retransmit_timeout() const {
-  if (follows_irn()) [[unlikely]]
-    return irn_timeout();
-  const Duration longest = std::max({id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips(),
-                                     id.recovery->retransmit_timeout_min});
-  const Duration floor =
-      std::max(rtt.has_sample() ? id.recovery->retransmit_timeout_min : kFirstTimeout, response_expected() * 2);
-  const Duration first = rtt.retransmit_timeout(floor, longest, 0);
-  const Duration ceiling = std::max(first, std::min(longest, std::max(kBackoffMax, two_trips())));
-  return rtt.retransmit_timeout(floor, ceiling, timers.backoff());
-}
-
-Duration Requester::Impl::probe_timeout() const {
-  const Duration floor = rtt.has_sample() ? id.recovery->probe_timeout_min : kFirstProbe;
-  return std::max(rtt.probe_timeout(floor), response_expected() * 5 / 4);
-}
-
-// Packets in flight leave at the path's rate: time until the last of them is acknowledged.
-Duration Requester::Impl::response_expected() const {
-  return rtt.minimum() + congestion.time_for(scoreboard.flight().pipe) +
-         responses.congestion().time_for(responses.bytes());
-}
 
 std::optional<Instant> Requester::Impl::retransmit_deadline() const {
   if (scoreboard.empty() || rnr.waiting()) return std::nullopt;
   if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;
-  const Duration timeout = id.bitmap_agreed ? retransmit_timeout() : attribute_timeout();
-  return timers.armed() + (peer_is_stopped() ? std::max(timeout, stopped_timeout()) : timeout);
+  const TimerLengths lengths = timer_lengths();
+  const Duration timeout = id.bitmap_agreed ? lengths.retransmission() : lengths.attribute();
+  return timers.armed() + (peer_is_stopped() ? std::max(timeout, lengths.stopped()) : timeout);
 }
-
-// The packets waiting in a stopped peer's socket suffice for a response when it continues; four more times after that.
-Duration Requester::Impl::stopped_timeout() const { return std::min(kBackoffMax, retries_time() / 4); }
 
 std::optional<Instant> Requester::Impl::probe_deadline() const {
   if (scoreboard.empty() || scoreboard.pending() > 0 || rnr.waiting() || timers.probe_sent()) return std::nullopt;
-  if (follows_irn()) return std::nullopt;
+  if (timer_lengths().follows_irn()) return std::nullopt;
   // A standard peer does not acknowledge a duplicate probe; but a READ can be re-requested from any peer.
   if (!id.bitmap_agreed && (responses.packets() == 0 || goes_back())) {
     return std::nullopt;
   }
-  return timers.activity() + probe_timeout();
+  return timers.activity() + timer_lengths().probe();
 }
 
 // The window stands still: packets beyond arrive, the one at its base does not. (The FFM should report the hole, but
 // FFMs may be lost too.) If nothing arrives any more it is a silence, not a stall, and resending everything each time
 // would exceed the RTO's backoff.
-Duration Requester::Impl::stall_limit() const {
-  return std::max(id.recovery->send_stall_min, rtt.smoothed() * kStallRtts);
-}
-
 std::optional<Instant> Requester::Impl::stall_deadline() const {
   if (!id.bitmap_agreed || !scoreboard.has_holes() || rnr.waiting() || sender_judge) return std::nullopt;
   if (!timers.acknowledged_since_stall()) return std::nullopt;
-  return scoreboard.cumulative_moved() + stall_limit();
+  return scoreboard.cumulative_moved() + timer_lengths().stall();
 }
 
 void Requester::Impl::fire_stall(Instant now) {
@@ -143,15 +80,8 @@ std::optional<Instant> Requester::Impl::bridge_deadline() const {
 std::optional<Instant> Requester::Impl::retry_limit_at() const {
   if (scoreboard.empty() || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;
   const Instant from = signals ? signals->stopped.silent_from(timers.progress()) : timers.progress();
-  return from + retries_time();
+  return from + timer_lengths().retries();
 }
-
-Duration Requester::Impl::retry_time() const {
-  const Duration once = attribute_timeout();
-  return id.bitmap_agreed ? std::max({once, std::min(once * kTimeoutSlack, kSlackMax), two_trips()}) : once;
-}
-
-Duration Requester::Impl::retries_time() const { return retry_time() * (std::int64_t{id.attributes.retry_count} + 1); }
 
 // A process that was stopped, or had no core, finds its deadlines long past. It received nothing in that time, so the
 // time does not count as silence. One retry remains in any case, whose acknowledgement may be in flight. (Packets
@@ -159,7 +89,7 @@ Duration Requester::Impl::retries_time() const { return retry_time() * (std::int
 void Requester::Impl::note_own_pause(Instant now) {
   const auto due = retransmit_deadline();
   if (!due || now - *due < kOwnPauseMin) return;
-  timers.on_own_pause(now - *due, now + retry_time() - retries_time());
+  timers.on_own_pause(now - *due, now + timer_lengths().retry() - timer_lengths().retries());
 }
 
 // The retry limit ends a silence only if it lasted through a retransmission: this process may have been stopped.
@@ -174,19 +104,7 @@ bool Requester::Impl::waits_plainly() const {
 }
 
 // Precondition: waits_plainly(). The same as retransmit_deadline() and probe_deadline() before the first timeout.
-Instant Requester::Impl::plain_deadline() const {
-  const RecoveryConfig& config = *id.recovery;
-  const bool sampled = rtt.has_sample();
-  const Duration expected = response_expected();
-  const Duration longest = std::max(
-      {id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips(), config.retransmit_timeout_min});
-  const Duration floor = std::max(sampled ? config.retransmit_timeout_min : kFirstTimeout, expected * 2);
-  const Instant timeout = timers.armed() + rtt.retransmit_timeout(floor, longest, 0);
-  if (timers.probe_sent()) return timeout;
-  const Duration probe =
-      std::max(rtt.probe_timeout(sampled ? config.probe_timeout_min : kFirstProbe), expected * 5 / 4);
-  return std::min(timeout, timers.activity() + probe);
-}
+Instant Requester::Impl::plain_deadline() const { return timer_lengths().first_due(); }
 
 std::optional<Instant> Requester::next_timeout() const {
   const Impl& me = *impl_;
@@ -202,7 +120,7 @@ std::optional<Instant> Requester::next_timeout() const {
   consider(first, me.admission.probe_at());
   consider(first, me.bridge_deadline());
   consider(first, me.stall_deadline());
-  if (me.sender_judge) consider(first, me.judgement().judged_at(me.probe_timeout()));
+  if (me.sender_judge) consider(first, me.judgement().judged_at(me.timer_lengths().probe()));
   consider(first, me.inquiry_until());
   consider(first, me.loss_recovery.paused_until());
   if (me.scoreboard.pending() > 0) consider(first, me.loss_recovery.held_until());
@@ -233,7 +151,7 @@ Outcome Requester::handle_timeout(Instant now) {
     me.admission.extend_bridge(me.congestion, now);
   if (me.sender_judge) {
     const auto resend = [&](Sequence at, Counter cause) { me.request_resend_range(at, at + 1, cause, now); };
-    me.note_timed_out(me.judgement().by_time(me.probe_timeout(), now, resend), now);
+    me.note_timed_out(me.judgement().by_time(me.timer_lengths().probe(), now, resend), now);
   }
   me.conclude_inquiry(now);
   if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
@@ -241,7 +159,7 @@ Outcome Requester::handle_timeout(Instant now) {
   if (const auto paused = me.loss_recovery.paused_until(); paused && now >= *paused)
     me.loss_recovery->paused_until.reset();
   if (const auto probe = me.admission.probe_at(); probe && now >= *probe)
-    me.admission.on_probe_due(now + me.retransmit_timeout());
+    me.admission.on_probe_due(now + me.timer_lengths().retransmission());
   return me.outcome(now);
 }
 
@@ -269,7 +187,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
     request_resend_range(scoreboard.base(), scoreboard.next(), Counter::kRetransmittedTimeout, now);
     return;
   }
-  if (follows_irn()) return resend_by_irn(now);
+  if (timer_lengths().follows_irn()) return resend_by_irn(now);
   timers.add_undecided(scoreboard.unacked(), now);
   timers.grant(2);
   const Sequence last = last_open(now);

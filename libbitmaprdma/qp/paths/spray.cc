@@ -164,7 +164,7 @@ void Requester::Impl::note_path_alive(std::uint8_t path, bool returned, Instant 
     env.trace(now, id.qpn, trace::PathUp{path});
     env.note(now, id.qpn, trace::EventType::kPathUp, path, env.config.source_ports[path]);
   }
-  if (const auto silent = paths->set_aside_silent(probe_timeout(), now)) {
+  if (const auto silent = paths->set_aside_silent(timer_lengths().probe(), now)) {
     env.count(Counter::kPathSilent);
     env.trace(now, id.qpn, trace::PathDown{*silent});
     env.note(now, id.qpn, trace::EventType::kPathDown, *silent, env.config.source_ports[*silent]);

@@ -46,7 +46,7 @@ bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
   if (me.paths && (resent || added)) me.paths->batch_left(batch.path());
   // No credit, and nothing in flight whose acknowledgement could bring some: one packet probes for it.
   if (me.admission.wants_probe(me.scoreboard.flight())) [[unlikely]]
-    me.admission.set_probe(now + me.retransmit_timeout());
+    me.admission.set_probe(now + me.timer_lengths().retransmission());
   return resent || added;
 }
 

@@ -13,6 +13,7 @@
 #include "qp/loss/retransmission_timers.h"
 #include "qp/loss/scoreboard.h"
 #include "qp/loss/sender_judgement.h"
+#include "qp/loss/timer_lengths.h"
 #include "qp/queues/message_table.h"
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
@@ -385,25 +386,17 @@ struct Requester::Impl {
   [[nodiscard]] std::optional<Instant> stopped_query_at() const;
 
   // --- timeout.cc ---
+  [[nodiscard]] TimerLengths timer_lengths() const {
+    return TimerLengths{{id, scoreboard, rtt, congestion, responses, timers, sender_judge.get()}};
+  }
   [[nodiscard]] bool waits_plainly() const;
   [[nodiscard]] Instant plain_deadline() const;
   [[nodiscard]] std::optional<Instant> retransmit_deadline() const;
   [[nodiscard]] std::optional<Instant> probe_deadline() const;
   [[nodiscard]] std::optional<Instant> retry_limit_at() const;
   [[nodiscard]] bool may_exceed_retry_limit() const;
-  [[nodiscard]] Duration retry_time() const;    // time of one retry
-  [[nodiscard]] Duration retries_time() const;  // time of all of them, and the first transmission
-  [[nodiscard]] Duration stopped_timeout() const;
   void note_own_pause(Instant now);
-  [[nodiscard]] Duration attribute_timeout() const;
-  [[nodiscard]] Duration two_trips() const;
-  [[nodiscard]] Duration retransmit_timeout() const;
-  [[nodiscard]] bool follows_irn() const { return sender_judge != nullptr && sender_judge->irn(); }
-  [[nodiscard]] Duration irn_timeout() const;
   void resend_by_irn(Instant now);
-  [[nodiscard]] Duration probe_timeout() const;
-  [[nodiscard]] Duration response_expected() const;
-  [[nodiscard]] Duration stall_limit() const;
   [[nodiscard]] std::optional<Instant> stall_deadline() const;
   void fire_stall(Instant now);
   void suspect(Sequence sequence, Instant now);

@@ -1,0 +1,73 @@
+// qp/loss/timer_lengths.h - private: how long a requester's timers are. When they started: retransmission_timers.h;
+// what they do: timeout.cc.
+//
+//   bitmap mode    probe (TLP) after max(250 us, 2 SRTT, 5/4 D) without anything; retransmission timeout (RTO) after
+//                  max(1 ms, SRTT + 4 RTTVAR, 2 D) without progress, at most the queue pair's own timeout, or two of
+//                  the path's shortest round trips if that is longer; doubling up to there, or to 200 ms if that is
+//                  less; retry limit after retry_count + 1 of the longest of: the queue pair's timeout, four of it up
+//                  to a second, two of those round trips. D: expected response time of the last packet in flight, by
+//                  the path's rate. Neither is shorter than the longest recent round trip, with a margin
+//   standard mode  RTO 4.096 us * 2^timeout without progress; retry limit after retry_count of them
+//   IRN            a baseline: two fixed RTOs, no probe (Mittal et al., SIGCOMM 2018, section 3.1)
+#pragma once
+
+#include <optional>
+
+#include "base/units.h"
+#include "congestion/delay_window.h"
+#include "qp/loss/retransmission_timers.h"
+#include "qp/loss/scoreboard.h"
+#include "qp/loss/sender_judge.h"
+#include "qp/read/response_admission.h"
+#include "qp/state/identity.h"
+#include "recovery/rtt_estimator.h"
+
+namespace brdma::qp {
+
+// A view of the requester's parts, made where it is needed.
+class TimerLengths {
+ public:
+  struct Parts {
+    const Identity& id;
+    const Scoreboard& scoreboard;
+    const recovery::RttEstimator& rtt;
+    const congestion::DelayWindow& congestion;
+    const ResponseAdmission& responses;
+    const RetransmissionTimers& timers;
+    const SenderJudge* judge;  // nullptr: the sender does not judge losses
+  };
+  explicit TimerLengths(const Parts& parts) : parts_(parts) {}
+
+  [[nodiscard]] bool follows_irn() const { return parts_.judge != nullptr && parts_.judge->irn(); }
+
+  // RTO with its backoff, and the tail loss probe.
+  [[nodiscard]] Duration retransmission() const;
+  [[nodiscard]] Duration probe() const { return probe(response_expected()); }
+  // The RTO of plain RoCE: the queue pair's attribute.
+  [[nodiscard]] Duration attribute() const {
+    return Duration::from_ns(std::int64_t{4096} << parts_.id.attributes.timeout);
+  }
+  // When the first of RTO and probe is due. Precondition: bitmap mode, not IRN, no RTO has fired yet.
+  [[nodiscard]] Instant first_due() const;
+
+  // The window's base stands still, and packets beyond it arrive.
+  [[nodiscard]] Duration stall() const;
+  [[nodiscard]] Duration retry() const;  // one retry
+  // The retry limit: all retries, and the first transmission.
+  [[nodiscard]] Duration retries() const { return retry() * (std::int64_t{parts_.id.attributes.retry_count} + 1); }
+  // The RTO towards a stopped peer. The packets waiting in its socket suffice for a response when it continues; four
+  // more times after that.
+  [[nodiscard]] Duration stopped() const;
+
+ private:
+  // An application that does not know the path's length may set less than a round trip.
+  [[nodiscard]] Duration two_trips() const { return std::max(parts_.rtt.minimum(), parts_.congestion.base_rtt()) * 2; }
+  // Packets in flight leave at the path's rate: time until the last of them is acknowledged.
+  [[nodiscard]] Duration response_expected() const;
+  [[nodiscard]] Duration retransmission(Duration expected) const;
+  [[nodiscard]] Duration probe(Duration expected) const;
+
+  Parts parts_;
+};
+
+}  // namespace brdma::qp

@@ -12,27 +12,15 @@ void Responder::Impl::note_path(const wire::Packet& packet, Instant now) {
     paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, arrived_at(now));
   }
   paths->on_packet(packet.bxth.path, arrived_at(now));
-  if (ack.pending && ack.echo_kept) return;
+  if (ack.pending() && echo.kept()) return;
   note_echo(packet.bxth.path, packet.bxth.timestamp, now);
-  ack.echo_kept = false;
+  echo.release();
 }
 
 // `copy` is to be acknowledged. It may be a probe of its path: later packets of a burst, which one acknowledgement
 // covers, must not take its echo.
 void Responder::Impl::keep_echo(const wire::Packet& copy) {
-  if (identity.receiving_paths > 1 && copy.bth.ack_request) ack.echo_kept = ack.echo_valid;
-}
-
-// Signs that our acknowledgements are lost: a duplicate, feedback that has to be repeated. A lost packet explains one
-// as well; but a sender without acknowledgements runs out of window. So only signs without a new packet in between
-// count.
-void Responder::Impl::note_acknowledgement_lost() {
-  constexpr std::uint32_t kSigns = 2;
-  if (ack_loss.highest != window.highest()) ack_loss.signs = 0;
-  ack_loss.highest = window.highest();
-  if (++ack_loss.signs < kSigns) return;
-  ack_loss.signs = 0;
-  ++ack_loss.changes;
+  if (identity.receiving_paths > 1 && copy.bth.ack_request) echo.keep();
 }
 
 // `packet` came early and is in the gap records.

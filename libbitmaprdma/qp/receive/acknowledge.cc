@@ -6,30 +6,11 @@
 #include "qp/state/pending.h"
 
 namespace brdma::qp {
-namespace {
-
-constexpr std::uint32_t kRepeats = 2;  // the first data may be lost as well
-
-}  // namespace
-
-void Responder::Impl::acknowledge_soon(Instant now) {
-  if (!ack.pending) ack.since = now;
-  ack.pending = true;
-  ack.forced = true;
-}
-
-// Another copy of a received packet. If a requested acknowledgement is due already, the copy does not make it more
-// urgent: a driver that holds it back for the application's reply need not send it alone. (A peer that spins on its
-// memory would stop receiving with it, its copies would pile up again, and the two would never get in step.)
-void Responder::Impl::acknowledge_copy(Instant now) {
-  if (!ack.pending || !ack.requested) acknowledge_soon(now);
-}
 
 void Responder::Impl::send_final_acks() {
   constexpr std::uint32_t kLeaveCopies = 3;  // with 5 % loss, one in 160,000 closings loses all final ACKs
   if (!established || halted) return;
-  ack.pending = ack.forced = true;
-  ack.copies = kLeaveCopies;
+  ack.force_last(kLeaveCopies);
 }
 
 bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
@@ -39,21 +20,14 @@ bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   // overtake them. A BitmapAck covers requests only.
   if (!bitmap && !resources.empty()) return false;
   if (!send_acknowledgement(batch, {wire::kSyndromeAck, msn}, base() - 1, bitmap, now)) return false;
-  if (ack.copies > 0) [[unlikely]] {
-    --ack.copies;
-    ack.pending = ack.forced = true;
-  }
+  ack.continue_copies();
   return true;
 }
 
 // Piggybacks the acknowledgement on the batch's last data packet, where that has room: one datagram instead of two.
 // Only the most common acknowledgement fits: all before the base has arrived, nothing beyond it.
-//
-// An acknowledgement that left alone is repeated in the next data. Mostly that data answers the acknowledged packet. If
-// the acknowledgement was lost, the peer would otherwise complete its receive before its send: ib_send_lat -e takes the
-// first event for its send's, finds no completion, and fails on the data it then reads.
 bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
-  if (!may_piggyback() || (!acknowledgement_due(now) && ack.repeats == 0)) return false;
+  if (!may_piggyback() || (!acknowledgement_due(now) && !ack.repeats())) return false;
   if (!batch.piggyback(piggyback_now(now), wire::packet_bytes_max(mtu))) return false;
   note_acknowledged(now);
   return true;
@@ -97,18 +71,18 @@ bool Responder::Impl::send_standard_ack(TransmitBatch& batch, const wire::Aeth& 
   wire::BitmapAck body;
   body.source_qpn = identity.qpn;
   body.token = identity.peer_token;
-  body.path = ack.echo_path;
+  body.path = echo.path();
   body.msn = aeth.msn;
   body.syndrome = aeth.syndrome;
   body.base = base();
   body.highest = base() - 1;
   body.credit_packets = credit.packets;
   body.credit_bytes = credit.bytes;
-  body.echo_valid = ack.echo_valid;
-  body.ts_echo = ack.echo;
-  body.tr = static_cast<std::uint64_t>(ack.echo_arrival.ns());
-  body.made = made_at(now);
-  if (identity.peer_reads_waited && ack.echo_valid) body.waited = ack.echo_waited;
+  body.echo_valid = echo.valid();
+  body.ts_echo = echo.timestamp();
+  body.tr = echo.received();
+  body.made = echo.made(now);
+  if (identity.peer_reads_waited && echo.valid()) body.waited = echo.waited();
   if (operations->used()) [[unlikely]] {
     const auto completed = operations->completed();
     body.operations_valid = true;
@@ -136,8 +110,8 @@ bool Responder::Impl::send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& ae
   } else if (!send_with_bits(batch, aeth, now)) {
     return false;
   }
-  ack.repeats = kRepeats;
-  ack.echo_valid = false;  // one echo a packet: later acknowledgements would give an old RTT sample
+  ack.on_sent_alone();
+  echo.on_sent();
   return true;
 }
 

@@ -103,7 +103,7 @@ void Responder::Impl::confirm(const wire::Packet& packet, bool replay) {
 
 // A duplicate: its response may be lost. It was executed.
 void Responder::Impl::replay_confirmation(const wire::Packet& packet, Instant now) {
-  if (speaks_bitmap()) acknowledge_soon(now);
+  if (speaks_bitmap()) ack.force(now);
   if (resources.will_response(packet.bth.psn, 1, mtu)) return drop(DropReason::kDuplicate, packet, now);
   if (just_sent_again(packet.bth.psn, 1, now)) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);

@@ -45,7 +45,7 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
   if (!speaks_bitmap()) return judge_base_gap(now, seen);
   // A sender that judges by itself needs an acknowledgement of each, or of each while packets are missing.
   if (recovery().mode == RecoveryMode::kSelective || (waits_for_delays(recovery().mode) && beyond > 1)) [[unlikely]]
-    acknowledge_soon(now);
+    ack.force(now);
   if (paths) [[unlikely]]
     look_for_path_evidence(packet, now);
   const bool too_deep =
@@ -58,7 +58,7 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
 // Earliest begin of the stall caused by `gap`. Within a message the packet at the base was due since the one before it;
 // between messages there may have been nothing to send. With several paths one may be behind the others.
 Instant Responder::Impl::base_moved(Psn gap, Instant newest_before, Instant seen) const {
-  const bool expected = gap == base() && message.kind != Message::Kind::kNone && ack.echo_valid && !paths;
+  const bool expected = gap == base() && message.kind != Message::Kind::kNone && echo.valid() && !paths;
   return expected ? std::min(newest_before, seen) : seen;
 }
 
@@ -342,7 +342,7 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
     bring_forward(watch.oldest[FeedbackWatch::class_of(named[i]->feedbacks)], now);
   }
   if (!more) watch.all_named();
-  if (repeated) note_acknowledgement_lost();
+  if (repeated) ack_loss.on_sign(window.highest());
   feedback_due = more;
   if (!more) scan_gaps(now, now);
   return true;

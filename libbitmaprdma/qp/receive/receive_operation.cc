@@ -124,7 +124,7 @@ void Responder::Impl::release_escaped(std::uint8_t number, Instant now) {
     if (!wire::is_last_or_only(packet.op)) settle(packet);
     enter_operation(packet, now);
   });
-  if (any) acknowledge_soon(now);  // until now they were not acknowledged
+  if (any) ack.force(now);  // until now they were not acknowledged
 }
 
 // From the escape channel to its place. Packets without a valid place stay held.

@@ -20,7 +20,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     return outcome;
   }
   if (take_middle_write(packet, now)) return outcome;
-  const Instant newest_before = newest_arrival();
+  const Instant newest_before = echo.newest_arrival();
   if (packet.bxth.by_reference() && !admits_reference(packet)) [[unlikely]] {
     drop(DropReason::kBadDescription, packet, now);
     return outcome;
@@ -130,7 +130,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
     advanced(packet);
     if (outcome.to_error) break;  // the completion queue is overrun
   }
-  if (base() != before) acknowledge_soon(now);  // the sender waits for just this
+  if (base() != before) ack.force(now);  // the sender waits for just this
 }
 
 // The receiving half has half of the allowed state; the sending half has the other.
@@ -164,7 +164,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
   if (arrival == bitmap::Arrival::kDuplicate) {
     note_duplicate(packet, now);
     if (speaks_bitmap()) {
-      acknowledge_copy(now);
+      ack.on_copy(now);
       keep_echo(packet);
     } else if (GoBack& go_back = out_of_order->go_back; go_back.active) {
       if (go_back.repeats++ == 0) go_back.first_repeat = arrived_at(now);
@@ -212,19 +212,19 @@ void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) 
   if (wire::is_copy(packet) || (packet.bitmap && !packet.bxth.retransmitted && packet.op == wire::RcOp::kReadRequest))
     return drop(DropReason::kDuplicate, packet, now);
   // A READ re-request is no evidence about the feedback's path, if responses take several.
-  if (!wire::is_answered(packet.op) || identity.sending_paths == 1) note_acknowledgement_lost();
+  if (!wire::is_answered(packet.op) || identity.sending_paths == 1) ack_loss.on_sign(window.highest());
   keep_echo(packet);
   if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
   if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
   if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);
-  acknowledge_copy(now);
+  ack.on_copy(now);
   drop(DropReason::kDuplicate, packet, now);
 }
 
 void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
   const Psn psn = packet.bth.psn;
   const std::uint32_t count = psns_of(packet);
-  if (speaks_bitmap()) acknowledge_soon(now);
+  if (speaks_bitmap()) ack.force(now);
   if (check_read(packet) != Verdict::kDone) return drop(DropReason::kEarlyInvalid, packet, now);
   if (static_cast<std::uint32_t>(distance(base(), psn)) < count) return drop(DropReason::kOutOfWindow, packet, now);
   if (resources.will_response(psn, count, mtu)) return drop(DropReason::kDuplicate, packet, now);
@@ -248,7 +248,7 @@ void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
 
 void Responder::Impl::replay_atomic(const wire::Packet& packet, Instant now) {
   const auto* result = resources.find_atomic(packet.bth.psn);
-  if (speaks_bitmap()) acknowledge_soon(now);
+  if (speaks_bitmap()) ack.force(now);
   if (result == nullptr || just_sent_again(result->psn, 1, now)) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
   note_rerequested(packet.bth.psn, 1, now);

@@ -54,7 +54,8 @@ void Responder::Impl::reset_connection() {
   msn = rsn = 0;
   started = halted = bitmap_seen = established = false;
   rnr_wait = blocked = retry_blocked = sequence_nak_sent = feedback_due = false;
-  ack = Acknowledgement{};
+  ack = AcknowledgementSchedule{};
+  echo = TimestampEcho{};
   tolerance.forget();
   ffm_serial = 0;
   gaps_promoted = 0;
@@ -87,7 +88,8 @@ void Responder::Impl::flush(Instant now) {
   halted = true;
   end_out_of_order();
   if (paths) paths->clear();
-  ack = Acknowledgement{};
+  ack = AcknowledgementSchedule{};
+  echo = TimestampEcho{};
   feedback_due = blocked = retry_blocked = false;
 }
 
@@ -96,7 +98,7 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
   Outcome outcome = owed.value_or(Outcome{});
   owed.reset();
   if (halted) return outcome;
-  if (ack.pending && now >= acknowledgement_deadline()) ack.forced = true;
+  ack.on_time(ack_delay(), now);
   expire_escaped(now);
   if (retry_blocked) {
     retry_base(outcome, now);
@@ -124,7 +126,7 @@ std::optional<Instant> Responder::Impl::next_timeout() const {
     if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
     if (const auto until = out_of_order->receive_wait.until) sooner(*until);
   }
-  if (ack.pending && !ack.forced) sooner(acknowledgement_deadline());
+  if (ack.pending() && !ack.forced()) sooner(acknowledgement_deadline());
   if (const auto expiry = escape->next_deadline(escape_time())) sooner(*expiry);
   return next;
 }
@@ -174,13 +176,11 @@ bool Responder::has_ordered_output() const {
 std::uint8_t Responder::response_path(std::span<const recovery::PathFacts> sending, Instant now) {
   return impl_->response_path(sending, now);
 }
-void Responder::change_path() { ++impl_->ack_loss.changes; }
-std::uint32_t Responder::path_changes() const { return impl_->ack_loss.changes; }
-void Responder::acknowledge_now() {
-  if (impl_->ack.pending) impl_->ack.forced = true;
-}
+void Responder::change_path() { impl_->ack_loss.change_path(); }
+std::uint32_t Responder::path_changes() const { return impl_->ack_loss.changes(); }
+void Responder::acknowledge_now() { impl_->ack.force_pending(); }
 bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
-  if (!impl_->ack.pending && impl_->ack.repeats == 0) return false;  // no acknowledgement pending
+  if (!impl_->ack.pending() && !impl_->ack.repeats()) return false;  // no acknowledgement pending
   return impl_->piggyback_acknowledgement(batch, now);
 }
 bool Responder::in_midst_of_message() const { return impl_->message.kind != Impl::Message::Kind::kNone; }

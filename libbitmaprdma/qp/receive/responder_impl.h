@@ -19,6 +19,7 @@
 #include "qp/paths/paths_receive.h"
 #include "qp/paths/response_paths.h"
 #include "qp/queues/receive_queue.h"
+#include "qp/receive/acknowledgement_schedule.h"
 #include "qp/receive/gap_receiver.h"
 #include "qp/receive/out_of_order.h"
 #include "qp/receive/responder.h"
@@ -65,35 +66,15 @@ struct Responder::Impl {
     std::uint64_t bytes = 0;  // payload so far
     wire::Reth reth;          // of a WRITE: of the whole message
   };
-  struct Acknowledgement {
-    bool pending = false;       // an acknowledgement is wanted
-    bool requested = false;     // the peer asked (AckReq): due, but may wait for data to travel behind
-    bool forced = false;        // due now
-    std::uint32_t packets = 0;  // since the last one
-    Instant since;              // of the first of them
-    std::uint32_t copies = 0;   // to send behind the next one
-    std::uint32_t repeats = 0;  // data batches that still repeat it
-    bool echo_valid = false;    // the newest bitmap packet's timestamp
-    bool echo_kept = false;     // with several paths: the echo of a copy, until it is sent
-    std::uint8_t echo_path = 0;
-    Psn reported;  // base of the last one
-    std::uint64_t echo = 0;
-    Instant echo_arrival;  // at this host; it waited so long here before
-    Duration echo_waited;
-  };
   // single_write.cc
   [[nodiscard]] std::byte* place_of(const wire::SingleWrite& write) const;
   void take_single(const wire::SingleWrite& write, std::byte* to, Outcome& outcome, Instant now);
   // middle_write.cc
   [[nodiscard]] bool is_middle_of_write(const wire::Packet& packet) const;
   bool take_middle_write(const wire::Packet& packet, Instant now);
-  // For a packet in bitmap mode: the echo of its acknowledgement.
+  // For a packet in bitmap mode.
   void note_echo(std::uint8_t path, std::uint64_t timestamp, Instant now) {
-    ack.echo_valid = true;
-    ack.echo_path = path;
-    ack.echo = timestamp;
-    ack.echo_arrival = now;
-    ack.echo_waited = env.waited;
+    echo.note(path, timestamp, env.waited, now);
   }
   // receive_request.cc
   Outcome handle_request(const wire::Packet& packet, Instant now);
@@ -200,8 +181,6 @@ struct Responder::Impl {
   // Arrival of the current packet at this host. Gaps are timed and judged by it: a host that lost its core for a while
   // would otherwise judge packets in its socket lost, behind the packet that shows the gap.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
-  // Arrival of the newest packet of bitmap mode at this host.
-  [[nodiscard]] Instant newest_arrival() const { return ack.echo_arrival - ack.echo_waited; }
   void note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now);
   [[nodiscard]] Instant base_moved(Psn gap, Instant newest_before, Instant seen) const;
   // The rules for gaps, over the gaps among requests. Precondition: out_of_order.
@@ -229,7 +208,6 @@ struct Responder::Impl {
   // paths_evidence.cc: if the peer sends on several paths
   void note_path(const wire::Packet& packet, Instant now);
   void keep_echo(const wire::Packet& copy);
-  void note_acknowledgement_lost();
   void look_for_path_evidence(const wire::Packet& packet, Instant now);
   [[nodiscard]] recovery::GapLimits gap_limits() const { return qp::gap_limits(paths.get(), tolerance, recovery()); }
 
@@ -255,32 +233,22 @@ struct Responder::Impl {
   void repeat_with_data();
 
   // acknowledge.cc
-  void note_for_acknowledgement(bool asked, Instant now) {
-    const bool bitmap = speaks_bitmap();
-    if (!bitmap && !asked) return;  // a standard requester asks when it needs one
-    if (!ack.pending || asked) ack.since = now;
-    ack.pending = true;
-    ack.requested = ack.requested || asked;
-    if (bitmap) ++ack.packets;
-  }
+  void note_for_acknowledgement(bool asked, Instant now) { ack.on_packet(asked, speaks_bitmap(), now); }
   // Only the most common acknowledgement fits into a data packet: all before the base has arrived, nothing beyond it.
   [[nodiscard]] bool may_piggyback() const { return identity.peer_reads_piggybacks && window.empty(); }
   [[nodiscard]] wire::Piggyback piggyback_now(Instant now) const;
   void note_acknowledged(Instant now);
-  void acknowledge_soon(Instant now);
-  void acknowledge_copy(Instant now);
   void send_final_acks();
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);
   bool piggyback_acknowledgement(TransmitBatch& batch, Instant now);
   void acknowledged(std::uint8_t syndrome, Instant now);
-  [[nodiscard]] std::uint32_t made_at(Instant now) const;
   bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
   bool send_standard_ack(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn);
   bool send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& aeth, Instant now);
   bool send_with_bits(TransmitBatch& batch, const wire::Aeth& aeth, Instant now);
   [[nodiscard]] wire::BitmapAck bitmap_ack(const wire::Aeth& aeth, Instant now) const;
   [[nodiscard]] wire::Bth ack_header() const;
-  [[nodiscard]] Instant acknowledgement_deadline() const { return ack.since + ack_delay(); }
+  [[nodiscard]] Instant acknowledgement_deadline() const { return ack.deadline(ack_delay()); }
   // While packets are missing, acknowledgements leave sooner.
   [[nodiscard]] Duration ack_delay() const {
     return window.empty() ? recovery().ack_delay : std::min(recovery().ack_delay, kAckDelayOutOfOrder);
@@ -292,7 +260,6 @@ struct Responder::Impl {
   [[nodiscard]] bool is_idle() const;
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
   [[nodiscard]] bool acknowledgement_deferrable(Instant now, int delays) const;
-  [[nodiscard]] bool many_unacknowledged() const { return speaks_bitmap() && ack.packets >= recovery().ack_packets; }
 
   // sack_ranges.cc
   [[nodiscard]] std::uint32_t list_ranges(Psn from, std::byte* out);
@@ -353,12 +320,7 @@ struct Responder::Impl {
   std::unique_ptr<ReceivePaths> paths;            // only where the peer sends on several
   std::unique_ptr<ResponsePaths> response_paths;  // only if responses may take several
   std::unique_ptr<ResponseLog> response_log;      // with the first response in bitmap mode
-  struct AckLoss {
-    Psn highest;              // at the last sign
-    std::uint32_t signs = 0;  // in a row, no new packet between them
-    std::uint32_t changes = 0;
-  };
-  AckLoss ack_loss;
+  AcknowledgementLoss ack_loss;
   std::uint32_t ffm_serial = 0;
   Lazy<registry::ReceiveRegistry> operations;  // of large transfers
   Lazy<registry::EscapeChannel> escape;
@@ -377,7 +339,8 @@ struct Responder::Impl {
   bool sequence_nak_sent = false;  // for this base
   bool feedback_due = false;
   std::uint16_t gaps_promoted = 0;
-  Acknowledgement ack;
+  AcknowledgementSchedule ack;
+  TimestampEcho echo;                    // of the newest packet of bitmap mode
   recovery::RttEstimator feedback_rtt;   // from an FFM to the packet that it requested
   Duration repeat_first = kRepeatFirst;  // until that has been measured
   Instant last_call;

@@ -146,15 +146,15 @@ void Responder::Impl::note_sent_again(const Response& response, Instant now) {
 // report is of one never sent.
 void Responder::Impl::resend_responses(const wire::Edn& edn, Instant now) {
   const std::int32_t beyond = distance(edn.first, window.empty() ? base() : window.highest());
-  const std::int32_t behind = distance(edn.last, ack.reported - 1);  // a standard ACK has the PSN before the base
+  const std::int32_t behind = distance(edn.last, ack.reported() - 1);  // a standard ACK has the PSN before the base
   if (!established || beyond > 0 || behind < 0) return env.count(Counter::kEdnStale);
   env.count(Counter::kEdnAcks);
-  acknowledge_soon(now);
+  ack.force(now);
 }
 
 // Resent data may have carried an acknowledgement: it carries the present one.
 void Responder::Impl::repeat_with_data() {
-  if (established && !halted) ack.repeats = std::max(ack.repeats, 1u);
+  if (established && !halted) ack.repeat_with_data();
 }
 
 }  // namespace brdma::qp

@@ -75,7 +75,7 @@ std::optional<Instant> QueuePair::next_timeout() const {
                      !responder.retry_blocked && responder.escape->empty() && !negotiation_.ask_again;
   if (!plain) return first_timeout();
   Instant first = requester.plain_deadline();
-  if (responder.ack.pending && !responder.ack.forced) first = std::min(first, responder.acknowledgement_deadline());
+  if (responder.ack.pending() && !responder.ack.forced()) first = std::min(first, responder.acknowledgement_deadline());
   BRDMA_CHECK_SLOW(first_timeout() == first);
   return first;
 }

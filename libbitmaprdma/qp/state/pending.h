@@ -19,59 +19,48 @@ inline bool Requester::Impl::begins_small() const {
 }
 
 inline bool Responder::Impl::only_acknowledges() const { return resources.empty() && !feedback_due && !owed; }
-inline bool Responder::Impl::has_nothing_pending() const { return !ack.pending && only_acknowledges(); }
+inline bool Responder::Impl::has_nothing_pending() const { return !ack.pending() && only_acknowledges(); }
 inline bool Responder::Impl::is_idle() const {
   return has_nothing_pending() && out_of_order == nullptr && !retry_blocked && escape->empty();
 }
 
 inline bool Responder::Impl::acknowledgement_due(Instant now) const {
-  return ack.pending && (ack.forced || ack.requested || many_unacknowledged() || now >= ack.since + ack_delay());
+  return ack.due(ack_delay(), recovery().ack_packets, now);
 }
 
 // The peer waits for it, and so it is due; but all its packets are here, and the application may be about to reply.
 // Within a message it cannot reply yet.
 inline bool Responder::Impl::acknowledgement_deferrable(Instant now, int delays) const {
-  return ack.pending && !ack.forced && (ack.requested || !many_unacknowledged()) &&
-         message.kind == Message::Kind::kNone && now < ack.since + ack_delay() * delays;
+  return message.kind == Message::Kind::kNone && ack.deferrable(ack_delay() * delays, recovery().ack_packets, now);
 }
 
 // An acknowledgement is in the batch.
 inline void Responder::Impl::acknowledged(std::uint8_t syndrome, Instant now) {
-  ack.pending = ack.requested = ack.forced = false;
-  ack.reported = base();
-  ack.packets = 0;
+  ack.on_sent(base());
   env.count(Counter::kAcksSent);
   if (env.sink != nullptr) [[unlikely]]
     env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), syndrome});
 }
 
-// On the clock of Tr. An echo that has waited longer than the sender can represent (half the range of 32 bits) counts
-// as one that has waited that long.
-[[gnu::always_inline]] inline std::uint32_t Responder::Impl::made_at(Instant now) const {
-  constexpr Duration kHeldMax = 2_s;  // below 2^31 ns
-  const Duration held = std::clamp(now - ack.echo_arrival, Duration{}, kHeldMax);
-  return static_cast<std::uint32_t>((ack.echo_arrival + held).ns());
-}
-
 // The piggybacked ACK at this time. Precondition: may_piggyback().
 [[gnu::always_inline]] inline wire::Piggyback Responder::Impl::piggyback_now(Instant now) const {
   const PeerCredit credit = env.credit_share();
-  return {.path = ack.echo_path,
+  return {.path = echo.path(),
           .msn = msn,
           .syndrome = wire::kSyndromeAck,
           .base = base(),
           .credit_packets = credit.packets,
           .credit_bytes = credit.bytes,
-          .echo_valid = ack.echo_valid,
-          .ts_echo = ack.echo,
-          .tr = static_cast<std::uint64_t>(ack.echo_arrival.ns()),
-          .made = made_at(now),
-          .waited = ack.echo_waited};
+          .echo_valid = echo.valid(),
+          .ts_echo = echo.timestamp(),
+          .tr = echo.received(),
+          .made = echo.made(now),
+          .waited = echo.waited()};
 }
 
 inline void Responder::Impl::note_acknowledged(Instant now) {
-  ack.echo_valid = false;
-  if (ack.repeats > 0) --ack.repeats;
+  echo.on_sent();
+  ack.on_sent_with_data();
   env.count(Counter::kAcksPiggybacked);
   acknowledged(wire::kSyndromeAck, now);
 }

@@ -31,7 +31,7 @@ inline QueuePair::Speaker QueuePair::speaker() const {
       !responder.only_acknowledges()) {
     return Speaker::kBoth;
   }
-  if (!responder.ack.pending) return Speaker::kRequests;
+  if (!responder.ack.pending()) return Speaker::kRequests;
   if (requester.is_idle()) return Speaker::kAcknowledgement;
   return control_first_ ? Speaker::kBoth : Speaker::kRequestsAcknowledging;
 }
@@ -53,7 +53,7 @@ void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
 inline bool QueuePair::poll_single(qp::TransmitBatch& batch, bool acknowledges, Instant now) {
   qp::Requester::Impl& requester = requester_.impl();
   qp::Responder::Impl& responder = responder_.impl();
-  const bool inside = (acknowledges || responder.ack.repeats > 0) && responder.may_piggyback();
+  const bool inside = (acknowledges || responder.ack.repeats()) && responder.may_piggyback();
   if (acknowledges && !inside) return false;
   batch.keep_last_segment(acknowledges && responder.acknowledgement_due(now));
   const bool sent = requester.transmit_single(batch, inside ? wire::kPiggybackSize : 0, now);

@@ -31,7 +31,7 @@ MUTATIONS = [
     }),
     # --- judgement and repair ---
     ("a duplicate before the base is not acknowledged", "qp/receive/receive_request.cc", {
-        "  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);\n  acknowledge_copy(now);":
+        "  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);\n  ack.on_copy(now);":
             "  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);",
     }),
     ("gaps never grow old", "recovery/gap_judge.cc", {
@@ -188,5 +188,27 @@ MUTATIONS = [
     }),
     ("on a path of milliseconds a whole window leaves at once", "qp/send/spread_window.cc", {
         "constexpr Duration kBoundBurstsFrom = 1_ms;": "constexpr Duration kBoundBurstsFrom = 10_s;",
+    }),
+    # --- owners of the transport core ---
+    ("a pause reaches the next queue pair that loses a packet", "qp/loss/loss_recovery.h", {
+        "    paused_until.reset();\n    response_tolerance": "    response_tolerance",
+    }),
+    ("a READ response overtaken twice by its re-request's successors is not missed", "qp/read/response_gaps.cc", {
+        "if (promoted ? sent <= gap.last_feedback :": "if (promoted ? true :",
+    }),
+    ("READ re-requests never slow down", "qp/read/response_gaps.cc", {
+        "i < times && interval < kRerequestMax": "i < times && false",
+    }),
+    ("the RTO does not back off", "qp/loss/timer_lengths.cc", {
+        "if (parts_.timers.backoff() == 0) return first;": "if (parts_.timers.backoff() < 100) return first;",
+    }),
+    ("an acknowledgement waits for more packets than it may", "qp/receive/acknowledgement_schedule.h", {
+        "packets_ >= packets_max || now": "packets_ > packets_max || now",
+    }),
+    ("the last acknowledgement leaves once", "qp/receive/acknowledgement_schedule.h", {
+        "    --copies_;\n    pending_ = forced_ = true;": "    --copies_;",
+    }),
+    ("an echo is sent twice", "qp/receive/acknowledgement_schedule.h", {
+        "void on_sent() { valid_ = false; }": "void on_sent() {}",
     }),
 ]

@@ -20,7 +20,8 @@ TEST(FunctionRef, CallsWhatItRefersTo) {
 
 TEST(FunctionRef, AResultMayBeIgnored) {
   int seen = 0;
-  const FunctionRef<void(int)> function = [&](int value) { return seen = value; };
+  const auto set = [&](int value) { return seen = value; };
+  const FunctionRef<void(int)> function = set;
   EXPECT_EQ(seen, 0);
   function(7);
   EXPECT_EQ(seen, 7);

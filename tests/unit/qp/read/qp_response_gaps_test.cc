@@ -57,6 +57,7 @@ struct Reader {
     return ResponseGaps{{environment, identity, scoreboard, messages, rtt, awaited, receiver, loss}};
   }
   void pass(Duration time) { now = now + time; }
+  [[nodiscard]] Duration too_old() const { return recovery.age_max + Duration::from_ns(1); }
 
   EngineConfig config;
   memory::MemoryTable memory{SecretRandom{1, "keys"}};
@@ -120,8 +121,8 @@ TEST(ResponseGaps, LostByAge) {
   reader.response(0);
   reader.response(3);
   EXPECT_THAT(reader.judged(), IsEmpty());
-  EXPECT_EQ(reader.loss->response_judge_at, reader.now + reader.recovery.age_max);
-  reader.pass(reader.recovery.age_max);
+  EXPECT_EQ(reader.loss->response_judge_at, reader.now + reader.too_old());
+  reader.pass(reader.too_old());
   EXPECT_THAT(reader.judged(), ElementsAre(1, 2));
   EXPECT_EQ(reader.loss->response_gaps[0].feedbacks, 1);
 }
@@ -133,7 +134,7 @@ TEST(ResponseGaps, ReRequestsAreRepeatedEverMoreSeldom) {
   reader.response(0);
   reader.response(2);
   EXPECT_THAT(reader.judged(), IsEmpty());
-  reader.pass(reader.recovery.age_max);
+  reader.pass(reader.too_old());
   EXPECT_THAT(reader.judged(), ElementsAre(1));
   for (const Duration wait : {500_us, 500_us, 500_us, 1_ms, 2_ms, 4_ms, 8_ms, 8_ms}) {
     EXPECT_EQ(reader.loss->response_judge_at, reader.now + wait);
@@ -152,7 +153,7 @@ TEST(ResponseGaps, ALaterRequestsResponseIsEvidenceAgainstTheReRequest) {
   reader.response(0);
   reader.response(2);
   EXPECT_THAT(reader.judged(), IsEmpty());
-  reader.pass(reader.recovery.age_max);
+  reader.pass(reader.too_old());
   EXPECT_THAT(reader.judged(), ElementsAre(1));
   reader.pass(reader.recovery.age_max * 2);
   reader.read(4);  // 8 to 11, requested much later
@@ -170,7 +171,7 @@ TEST(ResponseGaps, OneReRequestARoundTrip) {
   reader.response(0);
   reader.response(2);
   EXPECT_THAT(reader.judged(), IsEmpty());
-  reader.pass(reader.recovery.age_max);
+  reader.pass(reader.too_old());
   EXPECT_THAT(reader.judged(), ElementsAre(1));
   reader.pass(5_ms);
   std::vector<Sequence> probed;

@@ -14,7 +14,7 @@
 #include "capabilities.h"
 #include "control/definitions.h"
 #include "management.h"
-#include "settings_report.h"
+#include "settings/settings_report.h"
 
 namespace brdma {
 namespace {

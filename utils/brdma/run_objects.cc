@@ -6,7 +6,7 @@
 #include "namespace.h"
 #include "objects.h"
 #include "programs.h"
-#include "settings_option.h"
+#include "settings/settings_option.h"
 
 namespace brdma {
 

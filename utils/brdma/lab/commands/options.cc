@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "lab/commands/topology_option.h"
-#include "settings_option.h"
+#include "settings/settings_option.h"
 
 namespace brdma::lab {
 namespace {

@@ -1,8 +1,8 @@
-// tests/bench/raw_transport.h - the minimal reliable transport of 64-byte WRITEs, without sockets. A packet has headers
-// with its connection and address, its payload and the ICRC (wire/crc/icrc.h: the library's code). The other end checks
-// the ICRC, the order and the right to write, and copies; it sends an acknowledgement per connection for each run. The
-// sender has a window entry, a deadline and a completion for each message. Left out: loss recovery, congestion,
-// credits, gaps, all other operations.
+// tests/bench/raw/raw_transport.h - the minimal reliable transport of 64-byte WRITEs, without sockets. A packet has
+// headers with its connection and address, its payload and the ICRC (wire/crc/icrc.h: the library's code). The other
+// end checks the ICRC, the order and the right to write, and copies; it sends an acknowledgement per connection for
+// each run. The sender has a window entry, a deadline and a completion for each message. Left out: loss recovery,
+// congestion, credits, gaps, all other operations.
 #pragma once
 #include <cstddef>
 #include <cstdint>

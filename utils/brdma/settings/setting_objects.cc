@@ -12,7 +12,7 @@
 #include "io/daemon/daemon_client.h"
 #include "objects.h"
 #include "programs.h"
-#include "settings_report.h"
+#include "settings/settings_report.h"
 
 namespace brdma {
 namespace {

@@ -1,4 +1,4 @@
-#include "settings_option.h"
+#include "settings/settings_option.h"
 
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// tests/bench/raw_sockets.h - shared by the baselines of plain UDP sockets. Any error is an exception.
+// tests/bench/raw/raw_sockets.h - shared by the baselines of plain UDP sockets. Any error is an exception.
 #pragma once
 #include <netinet/in.h>
 #include <sys/socket.h>

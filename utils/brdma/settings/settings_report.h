@@ -1,4 +1,4 @@
-// settings_report.h - every setting and the source of its value.
+// settings/settings_report.h - every setting and the source of its value.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
-// settings_option.h - settings as options of a command that starts programs: --recovery gobackn, --age-max-us 80.
+// settings/settings_option.h - settings as options of a command that starts programs: --recovery gobackn,
+// --age-max-us 80.
 #pragma once
 
 #include <string>

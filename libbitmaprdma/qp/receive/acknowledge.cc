@@ -8,7 +8,7 @@
 namespace brdma::qp {
 
 void Responder::Impl::send_final_acks() {
-  constexpr std::uint32_t kLeaveCopies = 3;  // with 5 % loss, one in 160,000 closings loses all final ACKs
+  constexpr std::uint8_t kLeaveCopies = 3;  // with 5 % loss, one in 160,000 closings loses all final ACKs
   if (!established || halted) return;
   ack.force_last(kLeaveCopies);
 }

@@ -37,7 +37,7 @@ class AcknowledgementSchedule {
     if (!pending_ || !requested_) force(now);
   }
   // The queue pair ends: it leaves now, and `copies` times more.
-  void force_last(std::uint32_t copies) {
+  void force_last(std::uint8_t copies) {
     pending_ = forced_ = true;
     copies_ = copies;
   }
@@ -71,7 +71,7 @@ class AcknowledgementSchedule {
     pending_ = forced_ = true;
   }
   // Data that was lost may have carried it.
-  void repeat_with_data() { repeats_ = std::max(repeats_, 1u); }
+  void repeat_with_data() { repeats_ = std::max<std::uint8_t>(repeats_, 1); }
 
   // --- questions. `delay`: longest wait for more packets; `packets_max`: it waits for no more than those ---
   [[nodiscard]] bool pending() const { return pending_; }
@@ -88,16 +88,16 @@ class AcknowledgementSchedule {
   [[nodiscard]] Psn reported() const { return reported_; }  // the base of the last one
 
  private:
-  static constexpr std::uint32_t kRepeats = 2;
+  static constexpr std::uint8_t kRepeats = 2;
 
   bool pending_ = false;
   bool requested_ = false;
   bool forced_ = false;
+  std::uint8_t copies_ = 0;    // to send behind the next one
   std::uint32_t packets_ = 0;  // of bitmap mode, since the last one
   Instant since_;              // of the first of them, or of the one that asked
-  std::uint32_t copies_ = 0;   // to send behind the next one
-  std::uint32_t repeats_ = 0;  // data batches that still repeat it
   Psn reported_;
+  std::uint8_t repeats_ = 0;  // data batches that still repeat it
 };
 
 // The timestamp of a packet, which the next acknowledgement returns with the packet's path and times here.

@@ -31,12 +31,4 @@ void RttEstimator::note_peak(std::uint32_t rtt, Instant now) {
   peak_at_ = age_now;
 }
 
-Duration RttEstimator::retransmit_timeout(Duration floor, Duration ceiling, unsigned backoff) const {
-  Duration timeout = has_sample() ? std::max({floor, smoothed() + variation() * 4, peak() * 3 / 2}) : floor;
-  for (unsigned i = 0; i < backoff && timeout < ceiling; ++i) timeout = timeout * 2;  // stops: cannot overflow
-  return std::min(timeout, ceiling);
-}
-
-Duration RttEstimator::probe_timeout(Duration floor) const { return std::max({floor, smoothed() * 2, peak() * 5 / 4}); }
-
 }  // namespace brdma::recovery

@@ -9,6 +9,7 @@
 // to 4.29 s (longer ones count as that), and the age of the peak in milliseconds, by differences alone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/units.h"
@@ -40,5 +41,15 @@ class RttEstimator {
   std::uint32_t peak_ = 0;
   std::uint32_t peak_at_ = 0;  // of the sample, or of the last halving, in 2^20 ns
 };
+
+inline Duration RttEstimator::retransmit_timeout(Duration floor, Duration ceiling, unsigned backoff) const {
+  Duration timeout = has_sample() ? std::max({floor, smoothed() + variation() * 4, peak() * 3 / 2}) : floor;
+  for (unsigned i = 0; i < backoff && timeout < ceiling; ++i) timeout = timeout * 2;  // stops: cannot overflow
+  return std::min(timeout, ceiling);
+}
+
+inline Duration RttEstimator::probe_timeout(Duration floor) const {
+  return std::max({floor, smoothed() * 2, peak() * 5 / 4});
+}
 
 }  // namespace brdma::recovery

@@ -199,7 +199,7 @@ MUTATIONS = [
     ("READ re-requests never slow down", "qp/read/response_gaps.cc", {
         "i < times && interval < kRerequestMax": "i < times && false",
     }),
-    ("the RTO does not back off", "qp/loss/timer_lengths.cc", {
+    ("the RTO does not back off", "qp/loss/timer_lengths.h", {
         "if (parts_.timers.backoff() == 0) return first;": "if (parts_.timers.backoff() < 100) return first;",
     }),
     ("an acknowledgement waits for more packets than it may", "qp/receive/acknowledgement_schedule.h", {

@@ -11,7 +11,8 @@
 //   IRN            a baseline: two fixed RTOs, no probe (Mittal et al., SIGCOMM 2018, section 3.1)
 #pragma once
 
-#include <optional>
+#include <algorithm>
+#include <cstdint>
 
 #include "base/units.h"
 #include "congestion/delay_window.h"
@@ -42,7 +43,7 @@ class TimerLengths {
 
   // RTO with its backoff, and the tail loss probe.
   [[nodiscard]] Duration retransmission() const;
-  [[nodiscard]] Duration probe() const { return probe(response_expected()); }
+  [[nodiscard]] Duration probe() const;
   // The RTO of plain RoCE: the queue pair's attribute.
   [[nodiscard]] Duration attribute() const {
     return Duration::from_ns(std::int64_t{4096} << parts_.id.attributes.timeout);
@@ -67,7 +68,43 @@ class TimerLengths {
   [[nodiscard]] Duration retransmission(Duration expected) const;
   [[nodiscard]] Duration probe(Duration expected) const;
 
+  // Before the first RTT sample the path is unknown.
+  static constexpr Duration kFirstTimeout = 5_ms, kFirstProbe = 2_ms;
+  static constexpr Duration kTimeoutMax = 1_s;  // if the attribute is "never"
+  // Bitmap mode's timeouts double no further, so that a restored path is found soon: long timeouts (RDMA-CM's are 2 s)
+  // are for outlasting an outage. A dead peer costs two packets in this time.
+  static constexpr Duration kBackoffMax = 200_ms;
+
   Parts parts_;
 };
+
+// Inlined with its caller: each turn of a ping-pong computes it.
+[[gnu::always_inline]] inline Duration TimerLengths::response_expected() const {
+  return parts_.rtt.minimum() + parts_.congestion.time_for(parts_.scoreboard.flight().pipe) +
+         parts_.responses.congestion().time_for(parts_.responses.bytes());
+}
+
+[[gnu::always_inline]] inline Duration TimerLengths::retransmission(Duration expected) const {
+  const recovery::RttEstimator& rtt = parts_.rtt;
+  const Duration shortest = parts_.id.recovery->retransmit_timeout_min;
+  const Duration longest =
+      std::max({parts_.id.attributes.timeout == 0 ? kTimeoutMax : attribute(), two_trips(), shortest});
+  const Duration floor = std::max(rtt.has_sample() ? shortest : kFirstTimeout, expected * 2);
+  const Duration first = rtt.retransmit_timeout(floor, longest, 0);
+  if (parts_.timers.backoff() == 0) return first;
+  const Duration ceiling = std::max(first, std::min(longest, std::max(kBackoffMax, two_trips())));
+  return rtt.retransmit_timeout(floor, ceiling, parts_.timers.backoff());
+}
+
+[[gnu::always_inline]] inline Duration TimerLengths::probe(Duration expected) const {
+  const Duration floor = parts_.rtt.has_sample() ? parts_.id.recovery->probe_timeout_min : kFirstProbe;
+  return std::max(parts_.rtt.probe_timeout(floor), expected * 5 / 4);
+}
+
+[[gnu::always_inline]] inline Instant TimerLengths::first_due() const {
+  const Duration expected = response_expected();
+  const Instant timeout = parts_.timers.armed() + retransmission(expected);
+  return parts_.timers.probe_sent() ? timeout : std::min(timeout, parts_.timers.activity() + probe(expected));
+}
 
 }  // namespace brdma::qp

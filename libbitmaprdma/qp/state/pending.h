@@ -25,13 +25,14 @@ inline bool Responder::Impl::is_idle() const {
 }
 
 inline bool Responder::Impl::acknowledgement_due(Instant now) const {
-  return ack.due(ack_delay(), recovery().ack_packets, now);
+  return ack.pending() && ack.due(ack_delay(), recovery().ack_packets, now);
 }
 
 // The peer waits for it, and so it is due; but all its packets are here, and the application may be about to reply.
 // Within a message it cannot reply yet.
 inline bool Responder::Impl::acknowledgement_deferrable(Instant now, int delays) const {
-  return message.kind == Message::Kind::kNone && ack.deferrable(ack_delay() * delays, recovery().ack_packets, now);
+  return ack.pending() && message.kind == Message::Kind::kNone &&
+         ack.deferrable(ack_delay() * delays, recovery().ack_packets, now);
 }
 
 // An acknowledgement is in the batch.

@@ -31,7 +31,7 @@ bool Responder::Impl::take_middle_write(const wire::Packet& packet, Instant now)
   message.bytes += mtu;
   ++message.packets;
   note_for_acknowledgement(packet.bth.ack_request, now);
-  sequence_nak_sent = rnr_wait = false;
+  base_packet.advance();
   window.advance_over(1);
   return true;
 }

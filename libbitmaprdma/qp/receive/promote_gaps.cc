@@ -152,7 +152,7 @@ recovery::GapVerdict Responder::Impl::judge_gap(const GapRecord& gap, Instant se
 void Responder::Impl::scan_gaps(Instant now, Instant seen) {
   out_of_order->watch = GapWatch{};
   // The sender waits for the RNR timer: no request until the base has come again. Or it judges by itself.
-  if (rnr_wait || !gives_feedback(recovery().mode)) {
+  if (base_packet.is_refused() || !gives_feedback(recovery().mode)) {
     out_of_order->feedback.look = true;
     return;
   }
@@ -234,7 +234,7 @@ Duration Responder::Impl::repeat_interval(std::uint16_t feedbacks) const {
 // For a standard peer.
 void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
   out_of_order->watch = GapWatch{};
-  if (rnr_wait || out_of_order->gaps.empty() || out_of_order->gaps[0].start != base()) return;
+  if (base_packet.is_refused() || out_of_order->gaps.empty() || out_of_order->gaps[0].start != base()) return;
   GapRecord& gap = out_of_order->gaps[0];
   recovery::GapVerdict verdict = WaitUntil{seen};
   if (!out_of_order->go_back.active) {
@@ -257,14 +257,13 @@ void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
 // Requests a standard peer to go back to the base.
 void Responder::Impl::go_back_to_base() {
   out_of_order->go_back = GoBack{true, base(), window.highest(), 0, {}};
-  sequence_nak_sent = false;
+  base_packet.name_again();
   request_sequence_nak();
 }
 
 // IBTA 9.7.5.1.3: once, until the right PSN comes.
 void Responder::Impl::request_sequence_nak() {
-  if (sequence_nak_sent) return;
-  sequence_nak_sent = true;
+  if (!base_packet.name()) return;
   Response nak;
   nak.bitmap = speaks_bitmap();
   nak.syndrome = wire::kSyndromeNakSequence;
@@ -299,9 +298,9 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
     wire::emit_ffm_gap({gap.start, gap.length, gap.cause, repeat}, listed + count * wire::kFfmGapSize);
     named[count++] = &gap;
   }
-  if (count == 0 || rnr_wait) {
+  if (count == 0 || base_packet.is_refused()) {
     feedback_due = false;
-    if (rnr_wait) watch.look = true;
+    if (base_packet.is_refused()) watch.look = true;
     if (count == 0) watch.all_named();
     return false;
   }

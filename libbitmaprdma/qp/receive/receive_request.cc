@@ -75,7 +75,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
 
 // The packet at the base is held and found no receive, or no room for its response.
 void Responder::Impl::retry_base(Outcome& outcome, Instant now) {
-  retry_blocked = rnr_wait = false;
+  base_packet.retry();
   drain(outcome, now);
   gaps_after_advance(now, now);
   if (window.empty()) end_out_of_order();
@@ -96,8 +96,7 @@ void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Ins
 // The packet at the base has been executed.
 void Responder::Impl::advanced(const wire::Packet& packet) {
   const std::uint32_t count = psns_of(packet);
-  sequence_nak_sent = false;
-  rnr_wait = false;
+  base_packet.advance();
   if (!escape->empty()) escape.if_made()->forget(base());
   if (out_of_order != nullptr) [[unlikely]] {
     out_of_order->early.release(base());
@@ -111,7 +110,7 @@ void Responder::Impl::advanced(const wire::Packet& packet) {
 // Executes early packets that are in order now.
 void Responder::Impl::drain(Outcome& outcome, Instant now) {
   const Psn before = base();
-  blocked = false;
+  base_packet.unblock();
   while (window.has(base())) {
     const EarlyPackets::Record* record = find_early(base());
     BRDMA_CHECK(record != nullptr);
@@ -148,7 +147,7 @@ bool Responder::Impl::has_record(const wire::Packet& packet) const {
 
 void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_before, Instant now) {
   const Psn psn = packet.bth.psn;
-  if (rnr_wait) {  // sent before the RNR NAK arrived
+  if (base_packet.is_refused()) {  // sent before the RNR NAK arrived
     repeat_not_ready(packet);
     return drop(DropReason::kAfterError, packet, now);
   }
@@ -271,7 +270,7 @@ Duration Responder::Impl::rnr_hold() const {
 // The packet at the base is held and found no receive, which a program may be about to post; or no room for its
 // response.
 void Responder::Impl::wait_for_receive(const wire::Packet& packet, Instant now) {
-  blocked = true;
+  base_packet.block();
   if (identity.srq != nullptr) identity.srq->note_waiting();
   ReceiveWait& wait = out_of_order->receive_wait;
   if (wait.refused || rnr_hold() == Duration{} || !takes_receive(packet)) {
@@ -290,7 +289,7 @@ void Responder::Impl::refuse_waiting() {
 
 // In order without a receive. True: it is held until there is one, or the RNR NAK is due.
 bool Responder::Impl::keep_unready(const wire::Packet& packet, Instant now) {
-  if (rnr_wait || rnr_hold() == Duration{} || !takes_receive(packet) || state_is_full()) return false;
+  if (base_packet.is_refused() || rnr_hold() == Duration{} || !takes_receive(packet) || state_is_full()) return false;
   begin_out_of_order();
   if (!has_record(packet) || !out_of_order->early.hold(base(), packet)) {
     if (window.empty()) end_out_of_order();
@@ -302,7 +301,7 @@ bool Responder::Impl::keep_unready(const wire::Packet& packet, Instant now) {
 }
 
 void Responder::Impl::not_ready(const wire::Packet& packet) {
-  rnr_wait = true;
+  base_packet.refuse();
   env.count(Counter::kSentRnr);
   // One RNR NAK that has not left yet suffices.
   Response nak;
@@ -316,7 +315,7 @@ void Responder::Impl::not_ready(const wire::Packet& packet) {
 // The packet without a receive is held and was acknowledged as received: it will not come again. If the RNR NAK was
 // lost, the sender only sees silence about later packets, and would reach its retry limit.
 void Responder::Impl::repeat_not_ready(const wire::Packet& behind) {
-  if (!blocked || !behind.bitmap || !behind.bxth.retransmitted) return;
+  if (!base_packet.is_blocked() || !behind.bitmap || !behind.bxth.retransmitted) return;
   if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);
 }
 

@@ -53,7 +53,8 @@ void Responder::Impl::reset_connection() {
   message = Message{};
   msn = rsn = 0;
   started = halted = bitmap_seen = established = false;
-  rnr_wait = blocked = retry_blocked = sequence_nak_sent = feedback_due = false;
+  base_packet = BasePacket{};
+  feedback_due = false;
   ack = AcknowledgementSchedule{};
   echo = TimestampEcho{};
   tolerance.forget();
@@ -90,7 +91,8 @@ void Responder::Impl::flush(Instant now) {
   if (paths) paths->clear();
   ack = AcknowledgementSchedule{};
   echo = TimestampEcho{};
-  feedback_due = blocked = retry_blocked = false;
+  base_packet.forget_waiting();
+  feedback_due = false;
 }
 
 Outcome Responder::Impl::handle_timeout(Instant now) {
@@ -100,7 +102,7 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
   if (halted) return outcome;
   ack.on_time(ack_delay(), now);
   expire_escaped(now);
-  if (retry_blocked) {
+  if (base_packet.retry_due()) {
     retry_base(outcome, now);
     return outcome;
   }
@@ -115,7 +117,7 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
 }
 
 std::optional<Instant> Responder::Impl::next_timeout() const {
-  if (owed || retry_blocked) return last_call;  // at once
+  if (owed || base_packet.retry_due()) return last_call;  // at once
   std::optional<Instant> next;
   const auto sooner = [&next](Instant candidate) {
     if (!next || candidate < *next) next = candidate;

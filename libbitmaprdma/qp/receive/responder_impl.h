@@ -20,6 +20,7 @@
 #include "qp/paths/response_paths.h"
 #include "qp/queues/receive_queue.h"
 #include "qp/receive/acknowledgement_schedule.h"
+#include "qp/receive/base_packet.h"
 #include "qp/receive/gap_receiver.h"
 #include "qp/receive/out_of_order.h"
 #include "qp/receive/responder.h"
@@ -298,9 +299,7 @@ struct Responder::Impl {
     return out_of_order == nullptr ? nullptr : out_of_order->early.find(psn);
   }
   Status post_receive(const ReceiveRequest& request);
-  void receive_posted() {
-    if (blocked) retry_blocked = true;
-  }
+  void receive_posted() { base_packet.on_receive_posted(); }
   void flush(Instant now);
   Outcome handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
@@ -333,10 +332,7 @@ struct Responder::Impl {
   bool halted = false;  // a fatal NAK was made: no packet is accepted any more
   bool bitmap_seen = false;
   bool established = false;  // IBV_EVENT_COMM_EST was raised, or is not to be
-  bool rnr_wait = false;     // an RNR NAK was sent for the base: later packets are dropped until it comes again
-  bool blocked = false;      // a held packet at the base waits for a receive: post_receive() sets retry_blocked
-  bool retry_blocked = false;
-  bool sequence_nak_sent = false;  // for this base
+  BasePacket base_packet;
   bool feedback_due = false;
   std::uint16_t gaps_promoted = 0;
   AcknowledgementSchedule ack;

@@ -36,7 +36,7 @@ inline std::byte* Responder::Impl::place_of(const wire::SingleWrite& write) cons
     notify_write(env, write.reth, identity.qpn);
   msn = (msn + 1) & Psn::kMask;
   note_for_acknowledgement(write.ack_request, now);
-  sequence_nak_sent = rnr_wait = false;
+  base_packet.advance();
   window.advance_over(1);
 }
 

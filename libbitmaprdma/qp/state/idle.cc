@@ -72,7 +72,7 @@ std::optional<Instant> QueuePair::next_timeout() const {
   const qp::Responder::Impl& responder = responder_.impl();
   requester.apply_pending();
   const bool plain = requester.waits_plainly() && responder.out_of_order == nullptr && !responder.owed &&
-                     !responder.retry_blocked && responder.escape->empty() && !negotiation_.ask_again;
+                     !responder.base_packet.retry_due() && responder.escape->empty() && !negotiation_.ask_again;
   if (!plain) return first_timeout();
   Instant first = requester.plain_deadline();
   if (responder.ack.pending() && !responder.ack.forced()) first = std::min(first, responder.acknowledgement_deadline());

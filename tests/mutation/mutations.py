@@ -211,4 +211,10 @@ MUTATIONS = [
     ("an echo is sent twice", "qp/receive/acknowledgement_schedule.h", {
         "void on_sent() { valid_ = false; }": "void on_sent() {}",
     }),
+    ("a packet without a receive is refused for ever", "qp/receive/base_packet.h", {
+        "void advance() { named_ = refused_ = false; }": "void advance() { named_ = false; }",
+    }),
+    ("an acknowledgement of segments that have not left is believed", "qp/send/segments.cc", {
+        "return newest.end() > next && is_named(ack, newest.number);": "return false;",
+    }),
 ]

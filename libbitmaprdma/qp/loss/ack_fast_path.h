@@ -11,7 +11,7 @@ inline constexpr Duration kRttMax = 30_s;  // a longer echoed RTT is ignored
 
 // Nothing is missing, and there are no per-packet records.
 inline bool Requester::Impl::acknowledges_in_bulk() const {
-  return scoreboard.is_in_order() && responses.messages() == 0 && operations->size() == 0 && !paths &&
+  return scoreboard.is_in_order() && responses.messages() == 0 && segments.size() == 0 && !paths &&
          sender_judge == nullptr;
 }
 

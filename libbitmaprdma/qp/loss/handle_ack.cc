@@ -47,7 +47,7 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
     const bitmap::SendEntry& entry = scoreboard.entry(sequence);
     if (sequence < scoreboard.arrived_end() && entry.transmissions == 1) [[unlikely]]
       note_overtaken(sequence, now);
-    if (message.segment_packets != 0) operations.if_made()->arrived(PacketBuilder::operation_of(message, sequence));
+    segments.on_arrived(message, sequence);
     if (paths) paths->acknowledged(entry, before == EntryState::kRetransmitPending, now);
   }
   if (sender_judge) [[unlikely]]
@@ -257,7 +257,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   }
   const Sequence base = me.scoreboard.base() + static_cast<Sequence>(at);
   // A packet never sent cannot have arrived.
-  if (base > next || (ack.operations_valid && me.names_unsent(ack)) ||
+  if (base > next || (ack.operations_valid && me.segments.names_unsent(ack, next)) ||
       distance(ack.highest, me.scoreboard.base_psn()) >= static_cast<std::int32_t>(me.scoreboard.entries())) {
     me.env.drop(DropReason::kBadControl);
     return {};
@@ -277,7 +277,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   me.admission.on_credit();
   me.acknowledge_requests_before(base, now);
   if (ack.bit_count > 0) me.acknowledge_bits(ack, base, now);
-  if (ack.operations_valid && kind_of(ack.syndrome) == kKindAck) me.take_operations(ack, now);
+  if (ack.operations_valid && kind_of(ack.syndrome) == kKindAck) me.acknowledge_segments(ack, now);
   if (ack.range_count > 0) [[unlikely]]
     me.acknowledge_ranges(ack, base, now);
   if (me.sender_judge) [[unlikely]]
@@ -350,6 +350,14 @@ void Requester::Impl::apply_judgement(Sequence from, Sequence to, Instant now) {
   }
 }
 
+void Requester::Impl::acknowledge_segments(const wire::BitmapAck& ack, Instant now) {
+  segments.for_each_completed(ack, [&](const registry::SentOperation& segment) {
+    const Sequence first = std::max(segment.first, scoreboard.base());
+    const Message& message = message_of(first);
+    for (Sequence at = first; at < segment.end(); ++at) acknowledge(at, message, now);
+  });
+}
+
 // Received beyond the bits (SACK ranges). Holes between ranges are left to the FFM: not all received packets are
 // reported.
 void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now) {
@@ -417,7 +425,7 @@ void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant 
     scoreboard.reopen_response(sequence);
   } else {
     scoreboard.reopen(sequence, message.payload_at(sequence, id.mtu()));
-    if (message.segment_packets != 0) operations.if_made()->not_arrived(PacketBuilder::operation_of(message, sequence));
+    segments.on_reopened(message, sequence);
     if (paths) paths->reopened(scoreboard.entry(sequence));
   }
   trace_entry(sequence, EntryState::kAcked, EntryState::kSuspectedLost, now);

@@ -10,8 +10,8 @@ void Requester::Impl::advance(Instant now) {
   if (ReceivePaths* const several = response_receiver.paths()) [[unlikely]]
     several->forget(before, dropped);
   env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);
-  if (operations->size() > 0)
-    env.count(Counter::kOperationsDone, operations.if_made()->retire_before(scoreboard.base()));
+  if (const std::size_t done = segments.retire_before(scoreboard.base()); done > 0)
+    env.count(Counter::kOperationsDone, done);
   if (loss_recovery) [[unlikely]] {
     loss_recovery->on_base_moved(scoreboard.base_psn(), scoreboard.base(), now);
     if (loss_recovery->done() && scoreboard.retransmitted() == 0) loss_recovery.end(env.loss_recovery);

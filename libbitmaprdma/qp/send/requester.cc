@@ -92,7 +92,7 @@ Requester::Snapshot Requester::snapshot() const {
   return Snapshot{
       .base = me.scoreboard.base_psn(),
       .next = me.scoreboard.next_psn(),
-      .operations = me.operations->size(),
+      .operations = me.segments.size(),
       .unacked = me.scoreboard.unacked(),
       .pending = me.scoreboard.pending(),
       .messages = me.messages.size(),
@@ -137,7 +137,7 @@ void Requester::Impl::begin_from(Psn first) {
   paths.reset();
   response_receiver.restart();
   scoreboard.begin_from(first);
-  if (auto* const table = operations.if_made()) table->restart();
+  segments.restart();
   next_msn = next_rsn = 0;
   sender_judge.reset();
   if (SenderJudge::is_wanted(id.recovery->mode)) sender_judge = std::make_unique<SenderJudge>(*id.recovery);
@@ -155,7 +155,7 @@ void Requester::Impl::begin_from(Psn first) {
 
 void Requester::Impl::forget_flight() {
   messages.clear();
-  if (auto* const table = operations.if_made()) table->clear();
+  segments.forget_flight();
   scoreboard.forget_flight();
   response_receiver.forget_flight(scoreboard.base());
   loss_recovery.end(env.loss_recovery);

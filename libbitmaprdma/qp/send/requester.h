@@ -98,7 +98,7 @@ class Requester {
 
   [[nodiscard]] bool all_complete() const;   // all posted work requests
   [[nodiscard]] bool ends_soon() const;      // a few batches hold all unsent data
-  [[nodiscard]] bool next_is_large() const;  // the next packet belongs to a large command (large_transfer.cc)
+  [[nodiscard]] bool next_is_large() const;  // the next packet belongs to a large command (segments.h)
   // With several paths (Identity::sending_paths): the path of the next batch of requests; the path of output that must
   // arrive in order, another when `path_changes` increases; and the common fields of batches on a path.
   [[nodiscard]] std::uint8_t next_path(Instant now);

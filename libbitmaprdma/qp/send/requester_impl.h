@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/compact_optional.h"
-#include "base/lazy.h"
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
 #include "qp/loss/loss_recovery.h"
@@ -24,11 +23,11 @@
 #include "qp/send/congestion_state.h"
 #include "qp/send/packet_builder.h"
 #include "qp/send/requester.h"
+#include "qp/send/segments.h"
 #include "recovery/gap_judge.h"
 #include "recovery/learnt_tolerance.h"
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
-#include "registry/operation_table.h"
 #include "wire/local_reference.h"
 
 namespace brdma::qp {
@@ -51,8 +50,8 @@ struct Requester::Impl {
   SendFault fault;
   MessageTable messages;
   Scoreboard scoreboard;
-  Lazy<registry::OperationTable> operations;  // segments of large commands in progress
-  PooledLossRecovery loss_recovery;           // while a packet is missing or was late
+  Segments segments;                 // of large commands, in progress
+  PooledLossRecovery loss_recovery;  // while a packet is missing or was late
   recovery::RttEstimator rtt;
   congestion::DelayWindow congestion;  // bytes of requests in flight
   Admission admission;                 // of requests
@@ -210,14 +209,7 @@ struct Requester::Impl {
   bool copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now);
   void note_request_lost() { copies = kCopiesAfterLoss; }
 
-  // --- large_transfer.cc ---
-  [[nodiscard]] bool is_large(const SendWqe& wqe) const;
-  [[nodiscard]] std::uint8_t segment_packets(const SendWqe& wqe) const;
-  [[nodiscard]] bool segment_may_leave(const Message& message) const;
-  void begin_segment(const Message& message, Sequence sequence);
-  [[nodiscard]] bool names_unsent(const wire::BitmapAck& ack) const;
-  [[nodiscard]] static bool is_named(const wire::BitmapAck& ack, std::uint8_t number);
-  void take_operations(const wire::BitmapAck& ack, Instant now);
+  // --- transmit_new.cc ---
   [[nodiscard]] bool next_is_large();
   [[nodiscard]] bool next_is_answered();
 
@@ -280,6 +272,7 @@ struct Requester::Impl {
   void acknowledge_requests_before(Sequence boundary, Instant now);
   bool take_reported(Sequence sequence, Instant now);
   void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
+  void acknowledge_segments(const wire::BitmapAck& ack, Instant now);
   void acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now);
   void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
   void reopen(Sequence sequence, const Message& message, Instant now);

@@ -37,7 +37,7 @@ bool Requester::Impl::ready_to_send_new(Instant now) {
     const Message& message = messages.back();
     if (fault.is_set_at(message.wqe)) return false;
     if (message.answered()) return admits(message.packets, 0, true);
-    if (!segment_may_leave(message)) return false;
+    if (!segments.may_leave(message, scoreboard.next())) return false;
     return admits(1, message.payload_at(scoreboard.next(), mtu), false);
   }
   if (queue.next() == queue.tail() || fault.is_set()) return false;
@@ -55,7 +55,7 @@ bool Requester::Impl::ready_to_send_new(Instant now) {
     default:
       if (next_referenced() != 0) [[unlikely]]
         return scoreboard.flight().packets < kFetchesInFlight && admits(1, wire::kReferenceSizeMax, false);
-      if (operations->full() && segment_packets(wqe) != 0) return false;
+      if (segments.full() && Segments::packets_of_each(wqe, env.config.transfer, id) != 0) return false;
       return admits(1, std::min(wqe.length, mtu), false);
   }
 }
@@ -128,8 +128,9 @@ void Requester::Impl::begin_message() {
   if (message.answered()) {
     responses.on_requested(message.packets, message.length);
   }
-  message.segment_packets = message.answered() || message.by_reference != 0 ? std::uint8_t{0} : segment_packets(wqe);
-  message.first_operation = operations->next_number();
+  if (!message.answered() && message.by_reference == 0)
+    message.segment_packets = Segments::packets_of_each(wqe, env.config.transfer, id);
+  message.first_operation = segments.next_number();
   messages.push_back(message);
   if (message.last_of_wqe) queue.begin_next();
 }
@@ -190,7 +191,7 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   batch.add(packet, slices, payload);
   if (message.by_reference != 0) [[unlikely]]
     env.count(Counter::kByReference);
-  if (message.segment_packets != 0) begin_segment(message, sequence);
+  if (message.segment_packets != 0 && segments.on_sent(message, sequence)) env.count(Counter::kOperationsSent);
   scoreboard.sent(payload, batch.path(), now);
   log_sent(sequence, now);
   admission.on_sent();
@@ -243,6 +244,18 @@ bool Requester::Impl::wants_ack(const Message& message, bool last) {
 
 std::uint32_t Requester::Impl::ack_request_interval(const Message& message) const {
   return message.by_reference != 0 ? SendLimits::request_interval_by_reference() : limits().request_interval();
+}
+
+// The next packet belongs to a large command: others go first (device/transmit.cc).
+bool Requester::Impl::next_is_large() {
+  const TransferConfig& config = env.config.transfer;
+  if (config.threshold_bytes == 0) return false;
+  if (scoreboard.pending() > 0) {
+    const Message& message = message_of(scoreboard.next_pending(scoreboard.base()));
+    return Segments::is_large(queue[message.wqe], config);
+  }
+  if (!all_begun_is_sent()) return Segments::is_large(queue[messages.back().wqe], config);
+  return queue.next() != queue.tail() && Segments::is_large(queue[queue.next()], config);
 }
 
 }  // namespace brdma::qp

@@ -50,7 +50,7 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   message.kind = writes ? MessageKind::kWrite : MessageKind::kSend;
   message.msn = next_msn;
   message.rsn = next_rsn;
-  message.first_operation = operations->next_number();
+  message.first_operation = segments.next_number();
   // As from PacketBuilder::data(); nothing is behind it, so its acknowledgement is requested.
   wire::Bth bth;
   bth.opcode = wire::opcode_of(writes ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);

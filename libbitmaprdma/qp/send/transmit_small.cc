@@ -35,7 +35,7 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   run.message.kind = run.writes() ? MessageKind::kWrite : MessageKind::kSend;
   run.message.msn = next_msn;
   run.message.rsn = next_rsn;
-  run.message.first_operation = operations->next_number();
+  run.message.first_operation = segments.next_number();
   // A single one requests its acknowledgement anyway (nothing_behind).
   run.ack_interval = is_last_posted(run.message) ? 1 : limits().request_interval();
   run.until_asked = limits().packets_until_request(run.ack_interval, 0);

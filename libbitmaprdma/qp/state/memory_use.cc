@@ -37,7 +37,7 @@ MemoryUse Requester::memory() const {
   tally.take(&MemoryUse::queues, me.queue, me.queue.allocated_bytes());
   tally.take(&MemoryUse::queues, me.messages, me.messages.allocated_bytes());
   tally.add(&MemoryUse::transport, me.congestion.allocated_bytes() + me.responses.congestion().allocated_bytes());
-  tally.add(&MemoryUse::transport, me.operations.allocated_bytes());
+  tally.add(&MemoryUse::transport, me.segments.allocated_bytes());
   if (me.signals) tally.add(&MemoryUse::transport, sizeof(CongestionState));
   if (me.response_pace() != nullptr) tally.add(&MemoryUse::transport, sizeof(ResponsePace));
   if (me.sender_judge) tally.add(&MemoryUse::recovery, me.sender_judge->allocated_bytes());

@@ -16,17 +16,29 @@ T get(const T& from) {
   return value;
 }
 
+unsigned most_in_period(EventRate rate) {
+  switch (rate) {
+    case EventRate::kWithLosses:
+      return Journal::kWithLossesMax;
+    case EventRate::kWithLoad:
+      return Journal::kWithLoadMax;
+    default:
+      return Journal::kByHandMax;
+  }
+}
+
 }  // namespace
 
 // Limits a rate so that, until the daemon reads again, its events cannot overwrite rare ones.
 bool Journal::admits(EventRate rate, Instant when) {
   if (rate == EventRate::kRare) return true;
-  if (get(ring_.head) - get(ring_.read) >= EventRing::kRecords / 2) return false;
+  const std::uint64_t unread = get(ring_.head) - get(ring_.read);
+  if (unread >= (rate == EventRate::kByHand ? EventRing::kRecords * 3 / 4 : EventRing::kRecords / 2)) return false;
   if (when >= period_end_) {
     period_end_ = when + kLimitPeriod;
-    losses_in_period_ = load_in_period_ = 0;
+    in_period_.fill(0);
   }
-  return rate == EventRate::kWithLosses ? ++losses_in_period_ <= kWithLossesMax : ++load_in_period_ <= kWithLoadMax;
+  return ++in_period_[static_cast<std::size_t>(rate)] <= most_in_period(rate);
 }
 
 void Journal::record(Instant when, std::uint32_t qpn, EventType type, std::array<std::uint64_t, 3> values) {

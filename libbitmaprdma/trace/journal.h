@@ -1,7 +1,8 @@
 // trace/journal.h - rare events with their times, in a ring of memory that the daemon reads (brdma event), for
 // operators to look up afterwards. Unlike a Sink it is always on: do not record events of single packets here. Kinds
-// that come with losses are limited to kWithLossesMax in kLimitPeriod, and those that come with the load to
-// kWithLoadMax. Both are limited to the half of the ring that the daemon has read, so they never overwrite rare ones.
+// that come with losses are limited to kWithLossesMax in kLimitPeriod, those that come with the load to kWithLoadMax,
+// and an operator's commands to kByHandMax. The first two take at most half of the ring until the daemon reads,
+// commands three quarters: so commands are recorded whatever is lost meanwhile, and none of them overwrites a rare one.
 // Events beyond are counted (events_suppressed), and so are overwritten unread ones (events_overwritten).
 //
 // One writer, the engine's thread. Readers copy and check again: each record carries its number, which is 0 during a
@@ -19,30 +20,31 @@
 
 namespace brdma::trace {
 
-// Frequency of a kind. Kinds that come with losses, or with each change of the load, are limited.
-enum class EventRate : std::uint8_t { kRare, kWithLosses, kWithLoad };
+// Frequency of a kind. Kinds that come with losses, with each change of the load, or with commands are limited.
+enum class EventRate : std::uint8_t { kRare, kWithLosses, kWithLoad, kByHand };
+inline constexpr std::size_t kEventRateCount = 4;
 
 // X(enumerator, name, names of its values, "" for none; how often)
-#define BRDMA_EVENT_TYPES(X)                                                           \
-  X(kQpState, qp_state, "from", "to", "", kRare)                                       \
-  X(kBitmapAgreed, bitmap_agreed, "peer_window", "", "", kRare)                        \
-  X(kGapPromoted, gap_promoted, "psn", "length", "cause", kWithLosses)                 \
-  X(kMisjudgement, misjudgement, "psn", "", "", kWithLosses)                           \
-  X(kFfmSent, ffm_sent, "psn", "gaps", "repeat", kWithLosses)                          \
-  X(kFfmReceived, ffm_received, "psn", "gaps", "", kWithLosses)                        \
-  X(kStallBegun, stall_begun, "psn", "", "", kRare)                                    \
-  X(kStallEnded, stall_ended, "psn", "", "", kRare)                                    \
-  X(kPeerStopped, peer_stopped, "psn", "", "", kRare)                                  \
-  X(kRetryExceeded, retry_exceeded, "psn", "", "", kRare)                              \
-  X(kRnrRetryExceeded, rnr_retry_exceeded, "psn", "", "", kRare)                       \
-  X(kLimitReached, limit_reached, "limit", "value", "used", kRare)                     \
-  X(kPathDown, path_down, "path", "port", "", kWithLosses)                             \
-  X(kPathUp, path_up, "path", "port", "", kWithLosses)                                 \
-  X(kSettingsChanged, settings_changed, "qp", "", "", kRare)                           \
-  X(kRetransmitRequested, retransmit_requested, "psn", "packets", "gaps", kWithLosses) \
-  X(kGapsQueried, gaps_queried, "records", "", "", kWithLosses)                        \
-  X(kDuplicatesQueried, duplicates_queried, "records", "", "", kWithLosses)            \
-  X(kWindowGrown, window_grown, "side", "packets", "", kWithLoad)                      \
+#define BRDMA_EVENT_TYPES(X)                                                       \
+  X(kQpState, qp_state, "from", "to", "", kRare)                                   \
+  X(kBitmapAgreed, bitmap_agreed, "peer_window", "", "", kRare)                    \
+  X(kGapPromoted, gap_promoted, "psn", "length", "cause", kWithLosses)             \
+  X(kMisjudgement, misjudgement, "psn", "", "", kWithLosses)                       \
+  X(kFfmSent, ffm_sent, "psn", "gaps", "repeat", kWithLosses)                      \
+  X(kFfmReceived, ffm_received, "psn", "gaps", "", kWithLosses)                    \
+  X(kStallBegun, stall_begun, "psn", "", "", kRare)                                \
+  X(kStallEnded, stall_ended, "psn", "", "", kRare)                                \
+  X(kPeerStopped, peer_stopped, "psn", "", "", kRare)                              \
+  X(kRetryExceeded, retry_exceeded, "psn", "", "", kRare)                          \
+  X(kRnrRetryExceeded, rnr_retry_exceeded, "psn", "", "", kRare)                   \
+  X(kLimitReached, limit_reached, "limit", "value", "used", kRare)                 \
+  X(kPathDown, path_down, "path", "port", "", kWithLosses)                         \
+  X(kPathUp, path_up, "path", "port", "", kWithLosses)                             \
+  X(kSettingsChanged, settings_changed, "qp", "", "", kRare)                       \
+  X(kRetransmitRequested, retransmit_requested, "psn", "packets", "gaps", kByHand) \
+  X(kGapsQueried, gaps_queried, "records", "", "", kByHand)                        \
+  X(kDuplicatesQueried, duplicates_queried, "records", "", "", kByHand)            \
+  X(kWindowGrown, window_grown, "side", "packets", "", kWithLoad)                  \
   X(kWindowShrunk, window_shrunk, "side", "packets", "", kWithLoad)
 
 enum class EventType : std::uint32_t {
@@ -85,7 +87,7 @@ struct EventRing {
 
 class Journal {
  public:
-  static constexpr unsigned kWithLossesMax = 64, kWithLoadMax = 2;
+  static constexpr unsigned kWithLossesMax = 64, kWithLoadMax = 2, kByHandMax = 16;
   static constexpr Duration kLimitPeriod = 100_ms;
 
   // Both outlive it. Another process may read the ring.
@@ -98,7 +100,7 @@ class Journal {
   EventRing& ring_;
   Statistics& statistics_;
   Instant period_end_;
-  unsigned losses_in_period_ = 0, load_in_period_ = 0;
+  std::array<unsigned, kEventRateCount> in_period_{};  // [rate]
 };
 
 // Copies the records after number `read` and advances it. Returns the number of missing ones: overwritten before they

@@ -70,6 +70,34 @@ TEST_F(JournalTest, KindsThatComeWithLossesNeverTakeThePlaceOfRareOnes) {
   EXPECT_EQ(read().size(), 1u) << "what has been read makes room";
 }
 
+// An operator's command is on record however much is lost meanwhile, and whether the daemon has read or not.
+TEST_F(JournalTest, CommandsOfAnOperatorHaveAPlaceOfTheirOwn) {
+  for (unsigned i = 0; i < 100 * EventRing::kRecords; ++i)
+    journal.record(kStart + 10_ms * i, 7, EventType::kGapPromoted, {i, 1, 1});
+  journal.record(kStart + 3600_s, 7, EventType::kRetransmitRequested, {1003, 1, 1});
+  journal.record(kStart + 3600_s, 7, EventType::kGapsQueried, {1, 0, 0});
+  auto records = read();
+  ASSERT_EQ(records.size(), EventRing::kRecords / 2 + 2);
+  EXPECT_EQ(records[records.size() - 2].type, EventType::kRetransmitRequested);
+  EXPECT_EQ(records.back().type, EventType::kGapsQueried);
+
+  // A script that asks all the time takes no rare event's place.
+  journal.record(kStart + 3601_s, 7, EventType::kBitmapAgreed, {});
+  for (unsigned i = 0; i < 100 * EventRing::kRecords; ++i)
+    journal.record(kStart + 3601_s + 1_ms * i, 7, EventType::kGapsQueried, {i, 0, 0});
+  records = read();
+  EXPECT_EQ(records.size(), EventRing::kRecords * 3 / 4);
+  EXPECT_EQ(records[0].type, EventType::kBitmapAgreed);
+}
+
+TEST_F(JournalTest, CommandsOfAnOperatorAreLimitedByThemselves) {
+  for (unsigned i = 0; i < Journal::kByHandMax + 5; ++i) journal.record(kStart, 7, EventType::kGapsQueried, {i, 0, 0});
+  EXPECT_EQ(read().size(), Journal::kByHandMax);
+  EXPECT_EQ(statistics.get(Counter::kEventsSuppressed), 5u);
+  for (unsigned i = 0; i < Journal::kWithLossesMax; ++i) journal.record(kStart, 7, EventType::kFfmSent, {i, 1, 0});
+  EXPECT_EQ(read().size(), Journal::kWithLossesMax);
+}
+
 TEST_F(JournalTest, TheOldestGiveWayAndAreCounted) {
   for (unsigned i = 0; i < EventRing::kRecords + 3; ++i) journal.record(kStart, i, EventType::kQpState, {});
   EXPECT_EQ(statistics.get(Counter::kEventsOverwritten), 3u);

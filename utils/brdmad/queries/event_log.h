@@ -46,7 +46,7 @@ class EventLog {
   };
 
   LeaseBook& book_;
-  std::array<std::deque<Entry>, 3> events_;  // [rate], each in the order of numbers
+  std::array<std::deque<Entry>, trace::kEventRateCount> events_;  // [rate], each in the order of numbers
 };
 
 }  // namespace brdma::daemon

@@ -31,7 +31,8 @@ struct Side {
     config.source_ports = {transmit_sockets[0].port()};
     config.segments_max = kSegmentsMax;
     config.recovery.congestion.control = CongestionControl::kNone;  // the tests decide how much leaves
-    config.recovery.ack_hold_max = 20_s;  // a busy machine does not release held acknowledgements
+    // A busy machine neither releases held acknowledgements nor takes the peer, which has no core, for silent.
+    config.recovery.ack_hold_max = config.recovery.probe_timeout_min = config.recovery.retransmit_timeout_min = 20_s;
     shard = std::make_unique<Shard>(config, std::move(intake), std::move(transmit_sockets), *lease.statistics, nullptr);
     Engine& engine = shard->engine();
     ProtectionDomain* pd = engine.alloc_pd();

@@ -39,7 +39,7 @@ TEST(AcknowledgementSchedule, WaitsForSoManyAtMost) {
   EXPECT_FALSE(deferrable(ack, 0_us));
   ack.on_sent(Psn{64});
   ack.on_packet(false, true, kStart);
-  EXPECT_FALSE(due(ack, 0_us)) << "counted anew";
+  EXPECT_FALSE(due(ack, 0_us)) << "counted from 0 again";
 }
 
 TEST(AcknowledgementSchedule, ARequestedOneIsDueAndMayWaitForData) {

@@ -2,9 +2,9 @@
 // labour:
 //   receive window   which PSNs are here, acknowledgements, order of execution: the rules of RC
 //   registry         where a packet of a registered operation goes, whether it is a duplicate, when the operation is
-//   whole escape channel   packets before their operation's start: kept, counted as missing in every acknowledgement,
-//   and
-//                    therefore free to be dropped when the start does not come in time
+//                    whole
+//   escape channel   packets before their operation's start: kept, counted as missing in every acknowledgement, and
+//                    so free to be dropped when the start does not come in time
 // The start registers an operation whether it comes in order or early; in-order packets are entered as they are
 // executed, early ones as they are kept.
 #include <bit>

@@ -1,6 +1,8 @@
 // qp/loss/timer_lengths.h: worked examples of each timer's length.
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "qp/loss/timer_lengths.h"
 #include "qp/state/environment.h"
 

@@ -1,6 +1,7 @@
 brdma_unit_test(qp_retransmission_timers_test LINK brdma_qp)
 brdma_unit_test(qp_receiver_not_ready_test LINK brdma_qp)
 brdma_unit_test(qp_timer_lengths_test LINK brdma_qp)
+brdma_unit_test(qp_sender_judgement_test LINK brdma_qp)
 brdma_unit_test(qp_loss_recovery_test LINK brdma_qp)
 brdma_unit_test(requester_recovery_test LINK brdma_device brdma_test_support)
 brdma_unit_test(requester_feedback_test LINK brdma_device brdma_test_support)

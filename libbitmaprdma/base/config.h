@@ -47,7 +47,7 @@ enum class CongestionControl : std::uint8_t {
   kTimely,  // a rate, by round trips (congestion/timely.h)
   kDcqcn,   // a rate, by congestion notification packets (congestion/dcqcn.h)
   kNone,    // nothing
-  kPaced,   // as kWindow, but the window is spread over a round trip instead of sent at once (qp/send/spread_window.cc)
+  kPaced,   // as kWindow, but the window is spread over a round trip instead of sent at once (qp/send/sending_rate.h)
   kBoth,    // the lower of TIMELY's and DCQCN's rates
 };
 // The ECN field of a queue pair's packets (RFC 3168).

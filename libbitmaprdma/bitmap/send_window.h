@@ -52,7 +52,9 @@ class SendWindow {
     BRDMA_CHECK(contains(psn));
     return entries_[psn.value()];
   }
-  // When it was sent last, at most 64 ns early. Precondition: less than 274 s ago.
+  // Times are kept in units of 64 ns.
+  [[nodiscard]] static Instant rounded(Instant at) { return Instant::from_ns(at.ns() >> 6 << 6); }
+  // When it was sent last, rounded. Precondition: less than 274 s ago.
   [[nodiscard]] Instant sent_at(Psn psn, Instant now) const;
   [[nodiscard]] std::uint32_t unacked() const { return unacked_; }  // entries not kAcked
   [[nodiscard]] std::uint32_t pending() const { return pending_; }  // entries in kRetransmitPending

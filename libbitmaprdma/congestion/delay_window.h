@@ -56,7 +56,7 @@
 // has become longer, the window restarts with the rate delivered before, over the new base.
 //
 // Growth of a spread window: up to the bytes that leave at its rate while no queue is seen (spread_more and
-// spread_late, of qp/send/spread_window.cc), and the target besides.
+// spread_late, of qp/send/sending_rate.h), and the target besides.
 //
 // Integers only; pure: no clock, `now` is an argument.
 #pragma once
@@ -77,7 +77,7 @@ struct DelayWindowConfig {
   std::uint64_t max_bytes = std::uint64_t{1} << 32;  // 100 Gbit/s over 300 ms
   Duration target_queueing = 100_us;
   std::int64_t base_per_target = 16;
-  std::int64_t spread_more = 16;  // one part in so many of the delivered rate; see qp/send/spread_window.cc
+  std::int64_t spread_more = 16;  // one part in so many of the delivered rate; see qp/send/sending_rate.h
   Duration spread_late = 1_ms;
   std::int64_t bursts_from = 4, base_per_burst = 4;  // targets; on paths longer than that
   std::uint64_t silence_bytes_max = 64 * 1024;

@@ -27,6 +27,7 @@ class Pacer {
   [[nodiscard]] Bandwidth rate() const { return rate_; }
   void set_rate(Bandwidth rate, Instant now);  // the old rate applies until now
   void set_burst(std::uint64_t bytes);         // 1 to 2^26; the present credit stays
+  void set_interval(Duration interval) { config_.interval = interval; }
   // How many bytes may leave now; 0: retry at ready_at(), or sooner. One packet may be longer.
   [[nodiscard]] std::uint64_t allowance(Instant now);
   void spend(std::uint64_t bytes);

@@ -1,5 +1,5 @@
 // Destinations whose rate is reduced because links towards them are congested (spec 3: flow control;
-// congestion/managed_list.h). Link reports (qp/loss/link_state.cc), the controller and operators put them there.
+// congestion/managed_list.h). Link reports (qp/inquiry/link_inquiry.cc), the controller and operators put them there.
 #include <algorithm>
 #include <cerrno>
 

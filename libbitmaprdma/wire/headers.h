@@ -284,6 +284,8 @@ struct Aeth {
 inline constexpr std::uint8_t kSyndromeAck = 0x1F, kSyndromeRnr = 0x20, kSyndromeNakSequence = 0x60,
                               kSyndromeNakInvalidRequest = 0x61, kSyndromeNakRemoteAccess = 0x62,
                               kSyndromeNakRemoteOperation = 0x63, kSyndromeKindMask = 0xE0;
+// Neither a NAK nor an RNR NAK.
+[[nodiscard]] constexpr bool acknowledges(std::uint8_t syndrome) { return (syndrome & kSyndromeKindMask) == 0; }
 
 [[nodiscard]] inline Aeth parse_aeth(Field<kAethSize> bytes) {
   const std::byte* p = bytes.data();

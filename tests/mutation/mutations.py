@@ -45,24 +45,23 @@ MUTATIONS = [
         "  return RequestVerdict::kResend;": "  return RequestVerdict::kRecent;",
     }),
     ("what a receiver that was not ready threw away is not sent again", "qp/loss/handle_ack.cc", {
-        "me.take_back(ack, base, now);": "",
+        "me.reported_arrivals().take_back(ack, base, now);": "",
     }),
-    ("no probe, no timeout", "qp/loss/timeout.cc", {
+    ("no probe, no timeout", "qp/timers/deadlines.cc", {
         "if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;":
             "if (id.bitmap_agreed || id.attributes.timeout == 0) return std::nullopt;",
     }),
-    ("a stall fires again though nothing was acknowledged", "qp/loss/timeout.cc", {
-        "  if (!timers.acknowledged_since_stall()) return std::nullopt;\n": "",
+    ("a stall fires again though nothing was acknowledged", "qp/timers/deadlines.cc", {
+        "parts_.judge != nullptr || !parts_.timers.acknowledged_since_stall()": "parts_.judge != nullptr",
     }),
     ("a stall begins when its gap is seen", "recovery/gap_judge.h", {
         "return std::max(base_moved, first_seen - before_max);": "return std::max(base_moved, first_seen);",
     }),
-    ("a spurious timeout lowers the congestion window", "qp/loss/resend.cc", {
+    ("a spurious timeout lowers the congestion window", "qp/timers/timer_actions.cc", {
         "  if (lost * 2 <= timeouts->packets) return;\n": "",
     }),
-    ("a silent peer is never given up", "qp/loss/timeout.cc", {
-        "  if (scoreboard.empty() || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;\n  const Instant from":
-            "  return std::nullopt;\n  const Instant from",
+    ("a silent peer is never given up", "qp/timers/deadlines.cc", {
+        "  return from + parts_.lengths.retries();": "  return std::nullopt;",
     }),
     ("an error flushes the receives no more", "qp/state/queue_pair.cc", {
         ": responder_.flush(now); }": ": void(); }",
@@ -164,8 +163,8 @@ MUTATIONS = [
     ("what was learnt of a queue is believed of another way", "congestion/delay_window.cc", {
         "      forget_queue();\n": "",
     }),
-    ("READ responses that a full queue dropped do not lower what is requested", "qp/loss/resend.cc", {
-        "    responses.congestion().on_loss(payload, id.mtu(), now);\n": "",
+    ("READ responses that a full queue dropped do not lower what is requested", "qp/loss/sent_packets.cc", {
+        "    parts_.responses.congestion().on_loss(payload, mtu, now);\n": "",
     }),
     # --- one receiver's rules for gaps, RNR ---
     ("a retransmission teaches as if it had been late", "qp/receive/gap_receiver.cc", {
@@ -180,16 +179,44 @@ MUTATIONS = [
     ("READ responses are requested again however recent the last request is", "qp/read/response_gaps.cc", {
         "entry.transmissions > 1, since_sent}, quiet(), false)": "false, since_sent}, quiet(), false)",
     }),
-    ("all packets leave at once after an RNR NAK", "qp/loss/receiver_not_ready.h", {
+    ("all packets leave at once after an RNR NAK", "qp/timers/receiver_not_ready.h", {
         "return !is_recovering() || sequence < end_;": "return !is_recovering() || sequence < end_ + 1000;",
     }),
-    ("refusals are counted over packets that were executed", "qp/loss/receiver_not_ready.h", {
+    ("refusals are counted over packets that were executed", "qp/timers/receiver_not_ready.h", {
         "    if (is_recovering() && cumulative >= end_) widen(cumulative);\n    refusals_ = 0;": "    if (is_recovering() && cumulative >= end_) widen(cumulative);",
     }),
-    ("on a path of milliseconds a whole window leaves at once", "qp/send/spread_window.cc", {
-        "constexpr Duration kBoundBurstsFrom = 1_ms;": "constexpr Duration kBoundBurstsFrom = 10_s;",
+    ("on a path of milliseconds a whole window leaves at once", "qp/send/sending_rate.h", {
+        "static constexpr Duration kBoundBurstsFrom = 1_ms;": "static constexpr Duration kBoundBurstsFrom = 10_s;",
     }),
     # --- owners of the transport core ---
+    ("a timeout counts as a sign of a full queue", "qp/loss/sent_packets.cc", {
+        "cause == Counter::kRetransmittedFfm || cause == Counter::kRetransmittedAck;": "true;",
+    }),
+    ("a response's loss counts as its request's", "qp/loss/sent_packets.cc", {
+        "} else if (!message.request_received) {": "} else if (true) {",
+    }),
+    ("a retransmission teaches how far packets overtake", "qp/loss/sent_packets.cc", {
+        "if (sequence < board.arrived_end() && entry.transmissions == 1) [[unlikely]]": "if (sequence < board.arrived_end())",
+    }),
+    ("feedback repeats a retransmission that it cannot know of", "qp/loss/reported_losses.cc", {
+        "if (feedback.highest && again &&": "if (false && feedback.highest && again &&",
+    }),
+    ("a drop without a full queue reduces the window", "qp/loss/reported_losses.cc", {
+        "  if (edn.drain > Duration{}) slow_down(": "  slow_down(",
+    }),
+    ("feedback for a request that has arrived repeats it", "qp/loss/reported_losses.cc", {
+        "    } else if (!message.request_received) {\n": "    } else {\n",
+    }),
+    ("a hole is retransmitted by the first late acknowledgement", "qp/loss/reported_arrivals.cc", {
+        "const bool old = (echo ? echo->sent : now) >= sent + age;": "const bool old = now >= sent + age;",
+    }),
+    ("the receiver's judgement repeats what left since", "qp/loss/reported_arrivals.cc", {
+        "{entry.state, entry.transmissions > 1, {}}, {}, true)": "{entry.state, false, {}}, {}, true)",
+    }),
+    ("repeated bits count as progress", "qp/loss/reported_arrivals.cc", {
+        "std::uint64_t news = bits & ~board.reported(from + at)": "std::uint64_t news = bits",
+        "  if (parts_.scoreboard.is_acked(sequence)) return false;\n": "  if (parts_.scoreboard.is_acked(sequence)) return true;\n",
+    }),
     ("a pause reaches the next queue pair that loses a packet", "qp/loss/loss_recovery.h", {
         "    paused_until.reset();\n    response_tolerance": "    response_tolerance",
     }),
@@ -199,7 +226,7 @@ MUTATIONS = [
     ("READ re-requests never slow down", "qp/read/response_gaps.cc", {
         "i < times && interval < kRerequestMax": "i < times && false",
     }),
-    ("the RTO does not back off", "qp/loss/timer_lengths.h", {
+    ("the RTO does not back off", "qp/timers/timer_lengths.h", {
         "if (parts_.timers.backoff() == 0) return first;": "if (parts_.timers.backoff() < 100) return first;",
     }),
     ("an acknowledgement waits for more packets than it may", "qp/receive/acknowledgement_schedule.h", {

@@ -23,11 +23,11 @@ inline bool Requester::Impl::acknowledges_all(const CumulativeAck& ack) const {
 inline void Requester::Impl::acknowledge_all(Instant now) {
   if (env.sink != nullptr) [[unlikely]] {
     for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at)
-      trace_entry(at, scoreboard.state(at), bitmap::EntryState::kAcked, now);
+      trace_entry(env, id, scoreboard, at, scoreboard.state(at), bitmap::EntryState::kAcked, now);
   }
   scoreboard.pass_all(now);
   rnr.on_executed_in_steady_state();
-  note_progress(now);
+  progress().on_acknowledged(now);
 }
 
 // The application's reply waits for this packet and leaves before the RTT sample is applied. Until then the sample

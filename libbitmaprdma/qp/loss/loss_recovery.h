@@ -92,6 +92,10 @@ class PooledLossRecovery {
   [[nodiscard]] std::optional<Instant> paused_until() const {
     return state_ == nullptr ? std::nullopt : state_->paused_until;
   }
+  [[nodiscard]] bool paused(Instant now) const {
+    const auto until = paused_until();
+    return until && now < *until;
+  }
 
  private:
   LossRecovery* state_ = nullptr;

@@ -11,45 +11,6 @@ namespace brdma::qp {
 
 using bitmap::EntryState;
 
-bool Requester::Impl::request_resend(Sequence sequence, const Message& message, Counter cause, Instant now) {
-  const EntryState before = scoreboard.state(sequence);
-  const std::uint32_t payload = message.payload_at(sequence, id.mtu());
-  if (!scoreboard.request_retransmission(sequence, message.answered() ? 0 : payload)) return false;
-  // Judged lost by later arrivals. Drops that a switch reports are counted there; timeouts and probes are no sign of a
-  // queue.
-  const bool by_arrivals = cause == Counter::kRetransmittedFfm || cause == Counter::kRetransmittedAck;
-  if (!message.answered()) {
-    if (by_arrivals) congestion.on_loss(payload, id.mtu(), now);
-  } else if (!message.request_received) {
-    responses.congestion().on_interruption();
-    note_request_lost();
-  } else if (by_arrivals) {
-    responses.congestion().on_loss(payload, id.mtu(), now);
-  }
-  if (paths) [[unlikely]]
-    note_lost(sequence, message);
-  env.count(cause);
-  trace_entry(sequence, before, EntryState::kRetransmitPending, now);
-  return true;
-}
-
-std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, Counter cause, Instant now) {
-  from = std::max(from, scoreboard.base());
-  to = std::min(to, scoreboard.next());
-  std::uint32_t requested = 0;
-  while (from < to) {
-    const Message& message = message_of(from);
-    Sequence first = from, end = std::min(to, message.end());
-    if (message.answered()) {  // one request brings all missing responses
-      first = std::max(message.first, scoreboard.base());
-      end = message.end();
-    }
-    for (Sequence at = first; at < end; ++at) requested += request_resend(at, message, cause, now) ? 1 : 0;
-    from = end;
-  }
-  return requested;
-}
-
 // Waits until more can leave with it; a full batch, and packets of a timeout or probe, do not wait.
 bool Requester::Impl::holds_back(Instant now) const {
   constexpr std::uint32_t kFullBatch = 16;
@@ -60,12 +21,6 @@ bool Requester::Impl::holds_back(Instant now) const {
 // A retransmission lost again leaves this count when it is requested again.
 bool Requester::Impl::resend_window_full(std::uint32_t more) const {
   return limits().retransmissions_full(more) && !timers.has_grant();
-}
-
-void Requester::Impl::left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path, Instant now) {
-  scoreboard.left_again(sequence, payload, path, now);
-  log_sent(sequence, now);
-  trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
 }
 
 bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
@@ -124,7 +79,7 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   if (paths) [[unlikely]]
     fill_path_fields(packet, batch, 1, true, now);
   batch.add(packet, slices, payload);
-  left_again(sequence, payload, batch.path(), now);
+  sent_packets().left_again(sequence, payload, batch.path(), now);
   trace_sent(packet, bytes, true, now);
   return true;
 }
@@ -170,33 +125,13 @@ bool Requester::Impl::resend_request(Sequence pending, Message& message, Payload
   batch.add(packet, cursor.slices(), payload);
   for (Sequence at = asked.first; at < asked.end; ++at) {
     if (scoreboard.state(at) != EntryState::kRetransmitPending) continue;
-    left_again(at, 0, batch.path(), now);
+    sent_packets().left_again(at, 0, batch.path(), now);
   }
   if (message.kind == MessageKind::kRead) env.count(Counter::kReadsReissued);
-  on_read_requested(message, asked.packets(), now);
+  if (response_pace() != nullptr) [[unlikely]]
+    response_pacing().on_requested(message, asked.packets(), now);
   trace_sent(packet, bytes, true, now);
   return true;
-}
-
-// After a timeout only the first and the last undecided packet are retransmitted: with a merely slow peer more would be
-// waste. An acknowledgement of a packet sent after the timeout decides: earlier packets still missing are lost. One of
-// a packet sent before, or of most of them, shows that the timeout was spurious, as this host or the peer had no core
-// for a while. The congestion windows then stay as they are (in the spirit of Eifel, RFC 4015).
-void Requester::Impl::note_evidence(Instant sent, Instant now) {
-  const auto timeouts = timers.take_undecided();
-  if (!timeouts || sent < timeouts->last) return;
-  std::uint32_t lost = 0;
-  for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) {
-    const EntryState state = scoreboard.state(at);
-    if (state == EntryState::kAcked || scoreboard.sent_at(at, now) >= timeouts->last) continue;
-    request_resend(at, message_of(at), Counter::kRetransmittedTimeout, now);
-    ++lost;
-  }
-  if (lost * 2 <= timeouts->packets) return;
-  for (unsigned i = 0; i < timeouts->count; ++i) {
-    congestion.on_timeout();
-    responses.congestion().on_timeout();
-  }
 }
 
 }  // namespace brdma::qp

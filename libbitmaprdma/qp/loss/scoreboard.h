@@ -63,8 +63,10 @@ class Scoreboard {
   [[nodiscard]] const bitmap::SendEntry& entry(Sequence sequence) const { return window_.entry(psn_of(sequence)); }
   [[nodiscard]] bitmap::EntryState state(Sequence sequence) const { return entry(sequence).state; }
   [[nodiscard]] bool is_acked(Sequence sequence) const { return state(sequence) == bitmap::EntryState::kAcked; }
-  // When it was sent last, at most 64 ns early. Precondition: less than 274 s ago.
+  // When it was sent last, rounded. Precondition: less than 274 s ago.
   [[nodiscard]] Instant sent_at(Sequence sequence, Instant now) const { return window_.sent_at(psn_of(sequence), now); }
+  // The time of a transmission, as sent_at() gives it.
+  [[nodiscard]] static Instant rounded(Instant at) { return bitmap::SendWindow::rounded(at); }
   // First pending entry at or after `from`; next() if there is none.
   [[nodiscard]] Sequence next_pending(Sequence from) const;
   // Is a packet missing before one that has arrived?

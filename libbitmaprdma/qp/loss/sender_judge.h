@@ -12,7 +12,7 @@
 
 namespace brdma::qp {
 
-// The second baseline, IRN (timeout.cc): timeouts for few packets in flight, and for more.
+// The second baseline, IRN (timer_actions.h): timeouts for few packets in flight, and for more.
 struct IrnTimeouts {
   Duration low, high;
 };

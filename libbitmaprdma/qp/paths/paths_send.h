@@ -80,6 +80,10 @@ class SendPaths {
   // The entry, as last sent, is acknowledged / is judged lost / counts as in flight again.
   void acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now);
   void lost(const bitmap::SendEntry& entry);
+  // The entry, as last sent, took that path.
+  [[nodiscard]] bool is_of(const bitmap::SendEntry& entry, std::uint8_t path) const {
+    return place_of(entry.path) == path;
+  }
   void reopened(const bitmap::SendEntry& entry) { ++paths_[place_of(entry.path)].status.in_flight; }
   // An acknowledgement echoed a packet.
   struct Echo {

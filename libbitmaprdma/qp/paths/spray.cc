@@ -1,5 +1,5 @@
 // qp/paths/spray.cc - requests over several paths (spec 1: multipath): the path of a batch, the header field about its
-// path, and the evidence of acknowledgements about all paths (qp/paths/paths_send.h).
+// path, and copies that probe a path (qp/paths/paths_send.h).
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"
@@ -122,83 +122,6 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   env.count(Counter::kPathProbed);
   trace_sent(packet, bytes, true, now);
   return true;
-}
-
-// Returns the RTT sample for the congestion window.
-Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent,
-                                    Duration round_trip, Instant now) {
-  // The field may hold any number; the bound keeps differences of two within range.
-  constexpr std::int64_t kApartMax = std::int64_t{1} << 61;
-  const auto one_way = static_cast<std::int64_t>(ack.tr - static_cast<std::uint64_t>(sent.ns()));
-  const auto sample = paths->echoed({.path = ack.path,
-                                     .back = source_port,
-                                     .sent = sent,
-                                     .round_trip = round_trip,
-                                     .one_way = Duration::from_ns(std::clamp(one_way, -kApartMax, kApartMax)),
-                                     .waited = ack.waited + env.waited,
-                                     .waited_there = ack.waited},
-                                    now);
-  congestion.shift_base(sample.base_moved);
-  note_path_alive(ack.path, sample.returned, now);
-  return sample.round_trip;
-}
-
-// The first response to a request that was sent once: evidence of its path, as an echo.
-Duration Requester::Impl::note_response(std::uint8_t path, Instant sent, Instant now) {
-  const auto sample = paths->request_answered(path, answered_from, sent, now, env.waited);
-  responses.congestion().shift_base(sample.base_moved);
-  note_path_alive(path, sample.returned, now);
-  return sample.round_trip;
-}
-
-// The first response to a request that was sent more than once.
-void Requester::Impl::note_repetition_answered(Sequence sequence, const Message& message, Instant now) {
-  const bitmap::SendEntry& entry = scoreboard.entry(sequence);
-  if (!message.request_received && entry.transmissions > 1) paths->repetition_answered(entry.path, now);
-}
-
-// A packet on `path` has arrived. Does that show another to be silent?
-void Requester::Impl::note_path_alive(std::uint8_t path, bool returned, Instant now) {
-  if (returned) {
-    env.count(Counter::kPathReturned);
-    env.trace(now, id.qpn, trace::PathUp{path});
-    env.note(now, id.qpn, trace::EventType::kPathUp, path, env.config.source_ports[path]);
-  }
-  if (const auto silent = paths->set_aside_silent(timer_lengths().probe(), now)) {
-    env.count(Counter::kPathSilent);
-    env.trace(now, id.qpn, trace::PathDown{*silent});
-    env.note(now, id.qpn, trace::EventType::kPathDown, *silent, env.config.source_ports[*silent]);
-    resend_of_path(*silent, now);
-  }
-}
-
-// How much later a packet has to leave than another on another path to arrive later for certain: the difference of the
-// paths, and the queue before both, which may have emptied in between.
-Duration Requester::Impl::apart_on_paths() const {
-  const Duration skew = paths->skew();
-  return skew + std::min(skew, congestion.queueing());
-}
-
-// On any path.
-Duration Requester::Impl::round_trip_expected() const { return rtt.smoothed() + (paths ? paths->skew() : Duration{}); }
-
-// Of a READ request only the request counts, and once: if it arrived, the missing responses took the peer's paths.
-void Requester::Impl::note_lost(Sequence sequence, const Message& message) {
-  const bitmap::SendEntry& entry = scoreboard.entry(sequence);
-  if (!message.answered()) return paths->lost(entry);
-  if (!message.request_received && sequence == std::max(message.first, scoreboard.base()))
-    paths->request_lost(entry.path);
-}
-
-// Packets in flight on a path that has fallen silent take another.
-void Requester::Impl::resend_of_path(std::uint8_t path, Instant now) {
-  for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) {
-    const bitmap::SendEntry& entry = scoreboard.entry(at);
-    if (entry.path != path || entry.state == EntryState::kAcked) continue;
-    const Message& message = message_of(at);
-    if (message.answered() && message.request_received) continue;
-    request_resend(at, message, Counter::kRetransmittedPath, now);
-  }
 }
 
 }  // namespace brdma::qp

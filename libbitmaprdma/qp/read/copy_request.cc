@@ -11,7 +11,7 @@ using bitmap::EntryState;
 // Copies the READ before `next`, another READ request that is about to leave; each once. False: the copy does not fit
 // into the batch any more.
 bool Requester::Impl::copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now) {
-  if (copies == 0 || !id.bitmap_agreed || !id.peer_knows_copies || messages.size() < 2) return true;
+  if (responses.copies_left() == 0 || !id.bitmap_agreed || !id.peer_knows_copies || messages.size() < 2) return true;
   if (messages.back().kind != MessageKind::kRead) return true;  // a longer packet could not follow in one batch
   Message& last = messages[messages.size() - 2];
   if (last.kind != MessageKind::kRead || last.request_received || last.copied) return true;
@@ -27,7 +27,7 @@ bool Requester::Impl::copy_last_request(const wire::Packet& next, TransmitBatch&
     fill_path_fields(copy, batch, last.packets, true, now);
   batch.add(copy, {}, 0);
   last.copied = true;
-  --copies;
+  responses.on_copied();
   env.count(Counter::kReadsCopied);
   trace_sent(copy, bytes, true, now);
   return batch.fits(TransmitBatch::packet_bytes(next, 0), 0, next.bitmap);

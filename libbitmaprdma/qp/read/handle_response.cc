@@ -57,7 +57,7 @@ Outcome Requester::Impl::handle_read_response(const wire::Packet& packet, Sequen
     return {};
   }
   if (message.by_reference != 0) [[unlikely]] {
-    if (!fetch_response(packet, message)) return outcome(now);
+    if (!references().fetch_response(packet, message, fault)) return outcome(now);
     return take_response(packet, sequence, message, now);
   }
   const auto index = static_cast<std::uint32_t>(sequence - message.first);
@@ -97,16 +97,17 @@ Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequ
   if (packet.bitmap && id.receiving_paths > 1) [[unlikely]]
     response_gaps().note_path(packet, arrived_at(now));
   if (paths) [[unlikely]]
-    note_repetition_answered(sequence, message, now);
+    path_evidence().on_any_response(sequence, message, now);
   const Instant sent = scoreboard.sent_at(sequence, now);
   responses.on_response(message.payload_at(sequence, id.mtu()), message.kind == MessageKind::kRead);
   measure_response(sequence, message, sent, now);
-  acknowledge(sequence, message, now);
-  note_progress(now);
+  sent_packets().acknowledge(sequence, message, now);
+  progress().on_acknowledged(now);
   // A response to this request shows that all before it are executed.
   acknowledge_requests_before(message.end(), now);
   response_gaps().on_response(packet, sequence, sent, now);
-  note_evidence(sent, now);
+  if (timers.has_undecided()) [[unlikely]]
+    timer_actions().on_evidence(sent, now);
   advance(now);
   judge_response_gaps(now, arrived_at(now));
   return outcome(now);
@@ -118,11 +119,11 @@ void Requester::Impl::measure_response(Sequence sequence, const Message& message
   sample_rtt(now - sent, now);
   Duration sample = now - sent;
   if (paths) [[unlikely]]
-    sample = note_response(scoreboard.entry(sequence).path, sent, now);
+    sample = path_evidence().on_response(scoreboard.entry(sequence).path, answered_from, sent, now);
   const congestion::RoundTrip trip{sample, env.waited};
   const std::uint64_t arrived = responses.on_round_trip(trip, now);
   if (response_pace() != nullptr) [[unlikely]]
-    on_response_rtt_sample(trip.on_the_way(), arrived, now);
+    response_pacing().on_round_trip(trip.on_the_way(), arrived, now);
 }
 
 // Plain RoCE: a response out of order means that one was lost. It and all behind it are re-requested, once a round
@@ -137,14 +138,15 @@ void Requester::Impl::go_back_to_missing_response(Instant now) {
     if (!messages[i].answered()) continue;
     const Sequence end = std::min(messages[i].end(), scoreboard.next());
     for (Sequence at = std::max(missing, messages[i].first); at < end; ++at) {
-      request_resend(at, messages[i], Counter::kRetransmittedNak, now);
+      sent_packets().retransmit(at, messages[i], Counter::kRetransmittedNak, now);
     }
   }
 }
 
 void Requester::Impl::judge_response_gaps(Instant now, Instant seen) {
-  response_gaps().judge(
-      now, seen, [&](Sequence at) { return request_resend(at, message_of(at), Counter::kRetransmittedFfm, now); });
+  response_gaps().judge(now, seen, [&](Sequence at) {
+    return sent_packets().retransmit(at, message_of(at), Counter::kRetransmittedFfm, now);
+  });
 }
 
 }  // namespace brdma::qp

@@ -29,9 +29,9 @@ bool Requester::Impl::take_middle_response(const wire::Packet& packet, Instant n
   const auto index = static_cast<std::uint32_t>(scoreboard.base() - message.first);
   if (!scatter(env.memory, id.pd, queue, message.wqe, message.offset + index * bytes, packet.payload)) return false;
   responses.on_response(bytes, true);
-  trace_entry(scoreboard.base(), EntryState::kSentUnacked, EntryState::kAcked, now);
+  trace_entry(env, id, scoreboard, scoreboard.base(), EntryState::kSentUnacked, EntryState::kAcked, now);
   timers.on_activity(now);
-  note_progress(now);
+  progress().on_acknowledged(now);
   scoreboard.pass_response(now);
   response_receiver.note_seen(scoreboard.base());
   env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);

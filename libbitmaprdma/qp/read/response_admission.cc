@@ -15,6 +15,7 @@ constexpr std::uint32_t kReadsInParallel = 3;
 void ResponseAdmission::reset() {
   forget_flight();
   congestion_ = {};
+  copies_ = 0;
 }
 
 void ResponseAdmission::forget_flight() {

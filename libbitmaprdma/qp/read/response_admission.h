@@ -42,6 +42,11 @@ class ResponseAdmission {
     if (read) arrived_ += std::min(bytes, ~arrived_);
   }
   void on_message_done() { --messages_; }
+  // A request did not arrive: so many of the next READ requests leave twice (qp/read/copy_request.cc).
+  static constexpr std::uint8_t kCopiesAfterLoss = 128;
+  void on_request_lost() { copies_ = kCopiesAfterLoss; }
+  [[nodiscard]] std::uint8_t copies_left() const { return copies_; }
+  void on_copied() { --copies_; }
   // The first response to a request that was sent once. Returns the bytes that arrived since the last sample.
   std::uint64_t on_round_trip(const congestion::RoundTrip& trip, Instant now);
 
@@ -55,6 +60,7 @@ class ResponseAdmission {
   congestion::DelayWindow congestion_;
   std::uint16_t messages_ = 0;
   bool limited_ = false;  // since the last sample the limit held a READ back
+  std::uint8_t copies_ = 0;
   std::uint32_t packets_ = 0;
   std::uint32_t bytes_ = 0;    // a READ request asks for kReadChunkBytesMax at most
   std::uint32_t arrived_ = 0;  // bytes since the last sample; saturates

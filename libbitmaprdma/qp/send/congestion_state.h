@@ -15,7 +15,7 @@
 
 namespace brdma::qp {
 
-// The rate at which READ responses are requested (pace_responses.cc), apart from the sending rate: they come on the
+// The rate at which READ responses are requested (response_pacing.h), apart from the sending rate: they come on the
 // return path.
 struct ResponsePace {
   explicit ResponsePace(const CongestionConfig& config, std::uint32_t flows) : rate(config, flows) {}
@@ -42,5 +42,10 @@ struct CongestionState {
   recovery::StoppedPeer stopped;
   std::optional<Instant> edn_applied_at;  // the last explicit drop notification that caused a retransmission
 };
+
+inline CongestionState& made(std::unique_ptr<CongestionState>& state) {
+  if (!state) state = std::make_unique<CongestionState>();
+  return *state;
+}
 
 }  // namespace brdma::qp

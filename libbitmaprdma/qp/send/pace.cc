@@ -1,4 +1,4 @@
-// Congestion beside the window: choice of the control, waits for its rate, ECN marks and congestion notification
+// Congestion beside the window: waits for its rate, ECN marks and congestion notification
 // packets (CNP, IBTA annex A17).
 #include <algorithm>
 
@@ -18,31 +18,6 @@ namespace qp {
 bool CongestionState::is_idle(const WanConfig& config) const {
   return !rate && !spread && !waits && !responses && !cnp_due && managed == nullptr && !stopped.has_due() &&
          (!inquiry || inquiry->is_idle(config));
-}
-
-CongestionState& Requester::Impl::signals_made() {
-  if (!signals) signals = std::make_unique<CongestionState>();
-  return *signals;
-}
-
-// The settings may name another control, or the same with other numbers: either restarts. `congestion` goes on
-// measuring the path whatever bounds the sending.
-void Requester::Impl::choose_control() {
-  const CongestionConfig& config = id.recovery->congestion;
-  congestion.set_bounded(config.control == CongestionControl::kWindow || config.control == CongestionControl::kPaced);
-  responses.congestion().set_bounded(!congestion::goes_by_round_trips(config.control));
-  if (signals && signals->rate && signals->rate->config() == config) return;
-  if (congestion::is_rate_control(config.control)) {
-    signals_made().rate.emplace(config, env.active_qps);
-  } else if (signals) {
-    signals->rate.reset();
-  }
-  choose_response_pace();
-  choose_spreading();
-}
-
-void Requester::Impl::on_rtt_sample(Duration round_trip, Duration base, Instant now) {
-  if (signals && signals->rate) signals->rate->on_round_trip(round_trip, base, now);
 }
 
 congestion::RateControl* Requester::rate() const {
@@ -66,7 +41,12 @@ void Requester::note_paced(bool more, Instant now) {
   signals.waits = waits;
   // The waiting output would fit the window: the path is fully used.
   if (waits && signals.spread) impl_->admission.note_congestion_limited();
-  if (signals.responses) impl_->note_responses_paced(now);
+  if (signals.responses) {
+    const SendQueue& queue = impl_->queue;
+    const bool read_next =
+        queue.next() != queue.tail() && !impl_->fault.is_set() && queue[queue.next()].opcode == WorkOpcode::kRdmaRead;
+    impl_->response_pacing().note_waiting(read_next, now);
+  }
 }
 
 // Waiting output is tried again.
@@ -101,7 +81,7 @@ void Requester::note_marked(Instant now) {
   impl_->env.count(Counter::kMarkedPackets);
   const Duration interval = impl_->id.recovery->congestion.cnp_interval;
   if (interval == Duration{}) return;
-  CongestionState& signals = impl_->signals_made();
+  CongestionState& signals = made(impl_->signals);
   signals.cnp_due = signals.cnps.on_marked(now, interval) || signals.cnp_due;
 }
 

@@ -16,7 +16,7 @@ namespace brdma::qp {
 // All rates of a queue pair: the strictest holds.
 struct Pace {
   congestion::RateControl* rate = nullptr;
-  congestion::Pacer* spread = nullptr;   // its window, over a round trip (spread_window.cc)
+  congestion::Pacer* spread = nullptr;   // its window, over a round trip (sending_rate.h)
   congestion::Pacer* managed = nullptr;  // of all queue pairs to its peer (congestion/managed_list.h)
 
   [[nodiscard]] bool any() const { return rate != nullptr || spread != nullptr || managed != nullptr; }

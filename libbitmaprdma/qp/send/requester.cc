@@ -26,7 +26,7 @@ void Requester::reset() {
 void Requester::flush(Instant now) {
   Impl& me = *impl_;
   while (!me.queue.empty()) me.completer().complete(CompletionStatus::kFlushed, now);
-  me.end_stall(now);
+  me.progress().end_stall(now);
   me.forget_flight();
 }
 
@@ -36,7 +36,7 @@ bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
 
 bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
   Impl& me = *this;
-  if (!me.id.can_send() || me.rnr.waiting() || me.paused(now)) return false;
+  if (!me.id.can_send() || me.rnr.waiting() || me.loss_recovery.paused(now)) return false;
   if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
     return true;
   const bool resent = me.poll_resend(batch, now);
@@ -58,7 +58,7 @@ bool Requester::has_output(Instant now) const {
 
 bool Requester::Impl::has_output(Instant now) {
   Impl& me = *this;
-  if (!me.id.can_send() || me.rnr.waiting() || me.paused(now)) return false;
+  if (!me.id.can_send() || me.rnr.waiting() || me.loss_recovery.paused(now)) return false;
   if (me.scoreboard.pending() > 0) {
     if (me.holds_back(now) || me.resend_window_full()) return false;
     const Sequence next = me.scoreboard.next_pending(me.scoreboard.base());
@@ -145,7 +145,7 @@ void Requester::Impl::begin_from(Psn first) {
   congestion = {};
   responses.reset();
   signals.reset();
-  choose_control();
+  sending_rate().configure();
   if (timers.is_stalled()) env.count(Counter::kStallsEnded);
   timers = RetransmissionTimers{};
   feedback_order = recovery::FeedbackOrder{};
@@ -171,7 +171,7 @@ void Requester::Impl::forget_flight() {
 
 void Requester::recovery_changed() {
   Impl& me = *impl_;
-  me.choose_control();
+  me.sending_rate().configure();
   if (me.loss_recovery) me.loss_recovery->response_tolerance.configure(tolerance_config(*me.id.recovery));
   if (ReceivePaths* const several = me.response_receiver.paths()) several->configure(*me.id.recovery);
 }
@@ -179,14 +179,6 @@ void Requester::recovery_changed() {
 void Requester::bitmap_agreed(Instant now) {
   if (impl_ == nullptr) return;  // UC, UD
   if (impl_->sender_judge) impl_->judgement().on_bitmap_agreed(now);
-}
-
-void Requester::Impl::trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to,
-                                  Instant now) const {
-  if (env.sink == nullptr) return;
-  env.trace(
-      now, id.qpn,
-      trace::EntryMoved{scoreboard.psn_of(sequence), static_cast<trace::Entry>(from), static_cast<trace::Entry>(to)});
 }
 
 void Requester::Impl::trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const {

@@ -1,7 +1,7 @@
 // qp/send/requester.h - the sending half of an RC queue pair: work requests become packets, acknowledgements become
 // completions, losses become retransmissions read from the application's memory again.
 //
-// One file per flow: post_send.cc, transmit_new.cc, resend.cc, handle_ack.cc, handle_feedback.cc, handle_edn.cc,
+// One file per flow: post_send.cc, transmit_new.cc, resend.cc, handle_ack.cc (acknowledgements, NAKs, FFM, EDN),
 // handle_response.cc (READ responses, atomic acknowledgements), timeout.cc, complete.cc.
 //
 // READs go out as chunks, each a READ request of its own, at most as many as this side's socket can take the responses
@@ -80,7 +80,7 @@ class Requester {
   bool poll_cnp(TransmitBatch& batch);
   void note_responses_dropped(std::uint64_t bytes, Instant now);  // by a full queue: its rate applies to them, too
 
-  // --- link_state.cc ---
+  // --- inquiry/link_inquiry.cc ---
   [[nodiscard]] bool inquiry_due(Instant now) const;
   bool poll_inquiry(TransmitBatch& batch, Instant now);
   void handle_link_state(const wire::LinkStateFeedback& feedback);
@@ -88,7 +88,7 @@ class Requester {
   [[nodiscard]] congestion::ManagedDestination* managed() const;
   [[nodiscard]] Bandwidth delivered() const;  // recent; 0: not known
 
-  // --- stopped_peer.cc ---
+  // --- inquiry/stopped_peer.cc ---
   [[nodiscard]] bool stopped_query_due() const;               // and its silence lasts
   [[nodiscard]] bool has_stopped_query() const;               // was due, whether the silence lasts or not
   void forget_stopped_query();                                // precondition: there is one

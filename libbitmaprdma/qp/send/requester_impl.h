@@ -8,22 +8,32 @@
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
 #include "qp/loss/loss_recovery.h"
-#include "qp/loss/receiver_not_ready.h"
-#include "qp/loss/retransmission_timers.h"
+#include "qp/loss/reported_arrivals.h"
+#include "qp/loss/reported_losses.h"
 #include "qp/loss/scoreboard.h"
 #include "qp/loss/sender_judgement.h"
-#include "qp/loss/timer_lengths.h"
+#include "qp/loss/sent_packets.h"
+#include "qp/paths/path_evidence.h"
 #include "qp/queues/message_table.h"
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
 #include "qp/queues/work_completer.h"
 #include "qp/read/response_admission.h"
 #include "qp/read/response_gaps.h"
+#include "qp/read/response_pacing.h"
 #include "qp/send/admission.h"
 #include "qp/send/congestion_state.h"
+#include "qp/send/local_references.h"
 #include "qp/send/packet_builder.h"
 #include "qp/send/requester.h"
 #include "qp/send/segments.h"
+#include "qp/send/sending_rate.h"
+#include "qp/timers/deadlines.h"
+#include "qp/timers/progress.h"
+#include "qp/timers/receiver_not_ready.h"
+#include "qp/timers/retransmission_timers.h"
+#include "qp/timers/timer_actions.h"
+#include "qp/timers/timer_lengths.h"
 #include "recovery/gap_judge.h"
 #include "recovery/learnt_tolerance.h"
 #include "recovery/retransmit_request.h"
@@ -31,9 +41,6 @@
 #include "wire/local_reference.h"
 
 namespace brdma::qp {
-
-// After the loss of a READ request so many are sent twice.
-inline constexpr std::uint8_t kCopiesAfterLoss = 128;
 
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
@@ -61,7 +68,6 @@ struct Requester::Impl {
   std::uint32_t next_msn = 0, next_rsn = 0;
   std::uint32_t read_cut = 0;       // bytes of the work request at queue.next() that are in chunks already
   std::uint16_t answered_from = 0;  // the peer's UDP port of the response
-  std::uint8_t copies = 0;          // copies left for the next READ requests: one was lost recently (copy_request.cc)
   bool wants_local = false;         // a large message has begun, and nothing is known of the peer's process
   RetransmissionTimers timers;
 
@@ -97,6 +103,52 @@ struct Requester::Impl {
   void forget_flight();
   LossRecovery& repairing() { return loss_recovery.begun(env.loss_recovery, id.recovery->window_packets); }
 
+  // --- views of the parts (loss/, read/, timers/, inquiry/) ---
+  [[nodiscard]] SentPackets sent_packets() {
+    return SentPackets{{env, id, scoreboard, messages, segments, congestion, responses, loss_recovery, paths.get(),
+                        sender_judge.get()}};
+  }
+  [[nodiscard]] ReportedArrivals reported_arrivals() {
+    return ReportedArrivals{{env, id, scoreboard, segments, congestion, loss_recovery, paths.get(),
+                             sender_judge != nullptr, sent_packets(), progress(), link_inquiries(), timer_lengths()}};
+  }
+  [[nodiscard]] ReportedLosses reported_losses() {
+    return ReportedLosses{{env, id, scoreboard, rtt, congestion, loss_recovery, timers, rnr, feedback_order,
+                           signals.get(), paths.get(), sent_packets()}};
+  }
+  [[nodiscard]] ResponseGaps response_gaps() {
+    return ResponseGaps{{env, id, scoreboard, messages, rtt, responses, response_receiver, loss_recovery}};
+  }
+  // Precondition: sender_judge.
+  [[nodiscard]] SenderJudgement judgement() const { return SenderJudgement{{id, scoreboard, messages, *sender_judge}}; }
+  [[nodiscard]] TimerLengths timer_lengths() const {
+    return TimerLengths{{id, scoreboard, rtt, congestion, responses, timers, sender_judge.get()}};
+  }
+  [[nodiscard]] Deadlines deadlines() const {
+    return Deadlines{{id, scoreboard, messages, timers, rnr, admission, congestion, responses, loss_recovery, signals,
+                      sender_judge.get(), timer_lengths()}};
+  }
+  [[nodiscard]] Progress progress() { return {env, id, scoreboard, timers}; }
+  [[nodiscard]] TimerActions timer_actions() {
+    return TimerActions{{env, id, scoreboard, timers, rnr, congestion, responses, response_receiver, paths.get(),
+                         sent_packets(), response_gaps(), link_inquiries(), timer_lengths()}};
+  }
+  [[nodiscard]] LocalReferences references() { return LocalReferences{{env, id, queue, read_cut}}; }
+  [[nodiscard]] SendingRate sending_rate() {
+    return SendingRate{{env, id, rtt, congestion, responses.congestion(), signals}};
+  }
+  [[nodiscard]] ResponsePace* response_pace() const { return signals ? signals->responses.get() : nullptr; }
+  // Precondition: response_pace().
+  [[nodiscard]] ResponsePacing response_pacing() const {
+    return ResponsePacing{{env, id, rtt, responses.congestion(), *response_pace()}};
+  }
+  // Precondition: paths.
+  [[nodiscard]] PathEvidence path_evidence() {
+    return PathEvidence{
+        {env, id, scoreboard, congestion, responses.congestion(), *paths, sent_packets(), timer_lengths()}};
+  }
+  [[nodiscard]] LinkInquiries link_inquiries() { return {env, id, signals}; }
+
   // --- post_send.cc ---
   [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
 
@@ -112,37 +164,13 @@ struct Requester::Impl {
   // --- transmit_new.cc ---
   [[nodiscard]] bool ready_to_send_new(Instant now);
   void begin_message();
-  [[nodiscard]] std::uint32_t next_chunk_bytes() const;
+  [[nodiscard]] std::uint32_t next_chunk_bytes();
   [[nodiscard]] bool may_begin(const SendWqe& wqe, Instant now);
   bool poll_new(TransmitBatch& batch, Instant now);
   bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
   [[nodiscard]] std::uint32_t ack_request_interval(const Message& message) const;
-
-  // --- local_reference.cc ---
-  [[nodiscard]] bool sends_by_reference(const SendWqe& wqe) const;
-  [[nodiscard]] bool worth_a_reference(const SendWqe& wqe) const;  // if the peer can fetch
-  // Bytes of the WRITE or SEND at queue.next() that the next packet references; 0: its data is sent.
-  [[nodiscard]] std::uint32_t next_referenced() const {
-    if (id.local == nullptr) [[likely]]
-      return 0;
-    return referable();
-  }
-  [[nodiscard]] std::uint32_t referable() const;
-  void begin_by_reference(Message& message, const SendWqe& wqe, std::uint32_t bytes);
-  [[nodiscard]] bool next_read_is_by_reference() const;
-  // Memory for a reference, which the batch copies.
-  class ReferenceBuffer {
-   public:
-    std::span<const Slice> make(std::uint64_t key, std::span<const Slice> data);
-
-   private:
-    std::array<std::byte, wire::kReferenceSizeMax> bytes_;
-    Slice slice_;
-  };
-  bool fetch_response(const wire::Packet& packet, const Message& message);
-  [[nodiscard]] bool has_references(const Message& message) const;
 
   // --- transmit_small.cc ---
   // Steady state: nothing is missing, no recovery in progress. Packets may leave in runs.
@@ -186,28 +214,12 @@ struct Requester::Impl {
   bool transmit_middle(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
 
   // --- pace.cc ---
-  [[nodiscard]] CongestionState& signals_made();
   [[nodiscard]] bool has_signals() const { return signals && !signals->is_idle(id.recovery->wan); }  // to be honoured
-  void choose_control();
-  [[nodiscard]] bool wants_spreading() const;
-  [[nodiscard]] bool wants_bounded_bursts() const;
-  void choose_spreading();
-  void spread_window(Instant now);
-  void on_rtt_sample(Duration round_trip, Duration base, Instant now);  // `base`: the path's RTT without queues
-  [[nodiscard]] bool has_output(Instant now);                           // whatever its rate allows
+  [[nodiscard]] bool has_output(Instant now);  // whatever its rate allows
   bool poll_requests(TransmitBatch& batch, Instant now);
-
-  // --- pace_responses.cc ---
-  [[nodiscard]] ResponsePace* response_pace() const { return signals ? signals->responses.get() : nullptr; }
-  void choose_response_pace();
-  [[nodiscard]] std::uint32_t paced_chunk_packets() const;
-  void on_read_requested(const Message& message, std::uint32_t packets, Instant now);
-  void on_response_rtt_sample(Duration round_trip, std::uint64_t arrived, Instant now);
-  void note_responses_paced(Instant now);
 
   // --- copy_request.cc ---
   bool copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now);
-  void note_request_lost() { copies = kCopiesAfterLoss; }
 
   // --- transmit_new.cc ---
   [[nodiscard]] bool next_is_large();
@@ -226,24 +238,9 @@ struct Requester::Impl {
   void fill_path_fields(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again, Instant now);
   [[nodiscard]] std::optional<Sequence> copyable() const;
   bool poll_path_probe(TransmitBatch& batch, Instant now);
-  Duration note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent, Duration round_trip,
-                     Instant now);
-  Duration note_response(std::uint8_t path, Instant sent, Instant now);
   void on_path_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
-  void note_repetition_answered(Sequence sequence, const Message& message, Instant now);
-  void note_lost(Sequence sequence, const Message& message);
-  void note_path_alive(std::uint8_t path, bool returned, Instant now);
-  void resend_of_path(std::uint8_t path, Instant now);
-  [[nodiscard]] Duration apart_on_paths() const;
-  [[nodiscard]] Duration round_trip_expected() const;
 
   // --- resend.cc ---
-  // Marks entry `sequence` for retransmission; false if it is acknowledged or pending already.
-  bool request_resend(Sequence sequence, const Message& message, Counter cause, Instant now);
-  void left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path,
-                  Instant now);  // pending -> retransmitted
-  // All unacknowledged packets in [from, to); returns how many. READ requests and atomics as a whole.
-  std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
   [[nodiscard]] bool goes_back() const { return id.goes_back(); }
   bool poll_resend(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool holds_back(Instant now) const;
@@ -255,45 +252,16 @@ struct Requester::Impl {
   };
   [[nodiscard]] Rerequested read_rerequest(Sequence pending, const Message& message) const;
   bool resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  // The peer received a packet sent at `sent`: decides packets that a timeout left undecided.
-  void note_evidence(Instant sent, Instant now);
 
   // --- handle_ack.cc ---
   Outcome handle_aeth(const wire::Packet& packet, Instant now);
-  bool acknowledge(Sequence sequence, const Message& message, Instant now);
-  void note_overtaken(Sequence late, Instant now);
-  void request_is_received(Message& message);
-  [[nodiscard]] std::uint64_t payload_of_run(Sequence from, Sequence boundary) const;
-  void acknowledge_run(Sequence from, Sequence boundary, Instant now);
   void take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged, std::uint16_t source_port, Instant now);
   void take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo, Instant now);
-  void acknowledge_each_before(Sequence boundary, Instant now);
-  void acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now);
   void acknowledge_requests_before(Sequence boundary, Instant now);
-  bool take_reported(Sequence sequence, Instant now);
-  void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
-  void acknowledge_segments(const wire::BitmapAck& ack, Instant now);
-  void acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now);
-  void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
-  void reopen(Sequence sequence, const Message& message, Instant now);
-  void apply_judgement(Sequence from, Sequence to, Instant now);
-  struct EchoedPacket {
-    Instant sent;
-    std::uint8_t path = 0;
-  };
-  void resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now);
-  [[nodiscard]] bool lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
-                                Instant now) const;
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   void go_back_for_nak(Sequence sequence, Instant now);
   [[nodiscard]] bool refuses_rest(std::uint8_t syndrome, Sequence at) const;
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
-  void note_progress(Instant now) {
-    timers.on_progress(now);
-    if (timers.is_stalled()) [[unlikely]]
-      end_stall(now);
-  }
-  void end_stall(Instant now);
   void sample_rtt(Duration measured, Instant now);
 
   // --- ack_fast_path.h ---
@@ -326,44 +294,12 @@ struct Requester::Impl {
   }
   void apply_pending_round_trip();
 
-  // --- handle_feedback.cc ---
-  struct Feedback {
-    bool overtaken = false;          // a newer FFM came first
-    std::optional<Instant> highest;  // send time of its receiver's newest packet
-  };
-  bool repair(const wire::FfmGap& gap, const Feedback& feedback, Instant now);
-  [[nodiscard]] std::optional<Instant> newest_known(Psn highest, Instant now) const;
-  [[nodiscard]] bool recent_drops_reported(Instant now) const;
-  // Is that packet, named by an FFM, to be retransmitted? Counts refusals.
-  [[nodiscard]] bool accepts_feedback(Sequence sequence, const Feedback& feedback, Instant now);
-
-  // --- handle_edn.cc ---
-  bool resend_dropped(Sequence sequence, const wire::Edn& edn, Instant now);
-  void pause_for(const wire::Edn& edn, Instant now);
-  void slow_down(std::uint64_t dropped, Duration drain, Instant now);  // bytes
-  [[nodiscard]] bool paused(Instant now) const;
-
-  // --- sender_judgement.h. Precondition: sender_judge ---
-  [[nodiscard]] SenderJudgement judgement() const { return SenderJudgement{{id, scoreboard, messages, *sender_judge}}; }
-  void log_sent(Sequence sequence, Instant now) {
-    if (sender_judge != nullptr && id.bitmap_agreed) [[unlikely]]
-      judgement().on_sent(sequence, now);
-  }
-
-  // --- link_state.cc ---
-  void note_timed_out(std::uint32_t packets, Instant now);
-  void conclude_inquiry(Instant now);
-  [[nodiscard]] std::optional<Instant> inquiry_until() const;
-
   // --- handle_response.cc ---
   Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   void measure_response(Sequence sequence, const Message& message, Instant sent, Instant now);
-  [[nodiscard]] ResponseGaps response_gaps() {
-    return ResponseGaps{{env, id, scoreboard, messages, rtt, responses, response_receiver, loss_recovery}};
-  }
   void judge_response_gaps(Instant now, Instant seen);
   // As Responder::Impl::arrived_at(), for responses.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
@@ -372,32 +308,6 @@ struct Requester::Impl {
   // --- middle_response.cc ---
   [[nodiscard]] bool is_next_middle(const wire::Packet& packet) const;
   bool take_middle_response(const wire::Packet& packet, Instant now);
-
-  // --- stopped_peer.cc ---
-  [[nodiscard]] recovery::StoppedPeerLimits stopped_limits() const;
-  [[nodiscard]] bool peer_is_stopped() const;
-  [[nodiscard]] std::optional<Instant> stopped_query_at() const;
-
-  // --- timeout.cc ---
-  [[nodiscard]] TimerLengths timer_lengths() const {
-    return TimerLengths{{id, scoreboard, rtt, congestion, responses, timers, sender_judge.get()}};
-  }
-  [[nodiscard]] bool waits_plainly() const;
-  [[nodiscard]] Instant plain_deadline() const;
-  [[nodiscard]] std::optional<Instant> retransmit_deadline() const;
-  [[nodiscard]] std::optional<Instant> probe_deadline() const;
-  [[nodiscard]] std::optional<Instant> retry_limit_at() const;
-  [[nodiscard]] bool may_exceed_retry_limit() const;
-  void note_own_pause(Instant now);
-  void resend_by_irn(Instant now);
-  [[nodiscard]] std::optional<Instant> stall_deadline() const;
-  void fire_stall(Instant now);
-  void suspect(Sequence sequence, Instant now);
-  [[nodiscard]] std::optional<Instant> bridge_deadline() const;
-  [[nodiscard]] Sequence last_open(Instant now);
-  void fire_retransmit_timeout(Instant now);
-  void fire_probe(Instant now);
-  void end_rnr_wait(Instant now);
 
   // --- complete.cc ---
   void advance(Instant now);
@@ -409,8 +319,6 @@ struct Requester::Impl {
     }
     return {.wants_local = wants_local};
   }
-
-  void trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to, Instant now) const;
 };
 
 inline Requester::Impl* Requester::Parts::up_to_date() const {

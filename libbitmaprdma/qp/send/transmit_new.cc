@@ -48,12 +48,12 @@ bool Requester::Impl::ready_to_send_new(Instant now) {
     return true;
   switch (kind_of(wqe.opcode)) {
     case MessageKind::kRead:
-      return admits(next_read_is_by_reference() ? 1 : packets_of(next_chunk_bytes(), mtu), 0, true);
+      return admits(references().next_read() ? 1 : packets_of(next_chunk_bytes(), mtu), 0, true);
     case MessageKind::kAtomic:
     case MessageKind::kConfirmed:
       return admits(1, 0, true);
     default:
-      if (next_referenced() != 0) [[unlikely]]
+      if (references().next_bytes() != 0) [[unlikely]]
         return scoreboard.flight().packets < kFetchesInFlight && admits(1, wire::kReferenceSizeMax, false);
       if (segments.full() && Segments::packets_of_each(wqe, env.config.transfer, id) != 0) return false;
       return admits(1, std::min(wqe.length, mtu), false);
@@ -75,20 +75,20 @@ bool Requester::Impl::may_begin(const SendWqe& wqe, Instant now) {
   if (kind != MessageKind::kRead) return true;
   if (ResponsePace* const pace = response_pace(); pace != nullptr && pace->rate.allowance(now) == 0) [[unlikely]]
     return false;
-  if (next_read_is_by_reference()) [[unlikely]]
+  if (references().next_read()) [[unlikely]]
     return responses.messages() < kFetchesInFlight;
   return responses.admits_read(next_chunk_bytes(), id, env.credit_share());
 }
 
 // Bytes of the READ at queue.next() for the next READ request.
-std::uint32_t Requester::Impl::next_chunk_bytes() const {
+std::uint32_t Requester::Impl::next_chunk_bytes() {
   const std::uint32_t mtu = id.mtu();
   const std::uint32_t left = queue[queue.next()].length - read_cut;
-  if (next_read_is_by_reference()) [[unlikely]]
+  if (references().next_read()) [[unlikely]]
     return std::min(left, kFetchBytesMax);
   std::uint32_t packets = responses.request_packets(id, env.credit_share());
   if (response_pace() != nullptr) [[unlikely]]
-    packets = std::min(packets, paced_chunk_packets());
+    packets = std::min(packets, response_pacing().packets_of_request());
   return std::min(left, packets * mtu);
 }
 
@@ -103,11 +103,11 @@ void Requester::Impl::begin_message() {
   message.msn = next_msn;
   message.rsn = next_rsn;
   message.length = wqe.length;
-  if (id.local_state == LocalState::kNotAsked && worth_a_reference(wqe)) wants_local = true;
+  if (id.local_state == LocalState::kNotAsked && references().is_worth_one(wqe)) wants_local = true;
   if (message.kind == MessageKind::kRead) {
     message.offset = read_cut;
     message.length = next_chunk_bytes();
-    if (next_read_is_by_reference()) [[unlikely]]
+    if (references().next_read()) [[unlikely]]
       message.by_reference = std::exchange(message.length, wire::reference_size(1));
     read_cut += message.by_reference != 0 ? message.by_reference : message.length;
     message.last_of_wqe = read_cut == wqe.length;
@@ -116,8 +116,8 @@ void Requester::Impl::begin_message() {
   }
   if (message.kind == MessageKind::kConfirmed) message.length = 0;  // of its response
   if (!message.answered()) {
-    if (const std::uint32_t bytes = next_referenced(); bytes != 0) [[unlikely]]
-      begin_by_reference(message, wqe, bytes);
+    if (const std::uint32_t bytes = references().next_bytes(); bytes != 0) [[unlikely]]
+      references().begin(message, wqe, bytes);
   }
   message.packets = message.kind == MessageKind::kAtomic ? 1 : packets_of(message.length, id.mtu());
   if (message.last_of_wqe || message.kind == MessageKind::kRead) {  // else on the wire a part of one message
@@ -193,7 +193,7 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
     env.count(Counter::kByReference);
   if (message.segment_packets != 0 && segments.on_sent(message, sequence)) env.count(Counter::kOperationsSent);
   scoreboard.sent(payload, batch.path(), now);
-  log_sent(sequence, now);
+  sent_packets().note_left(sequence, now);
   admission.on_sent();
   timers.on_new_data();
   env.count(Counter::kSentDataPackets);
@@ -212,16 +212,17 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   builder().request(packet, message, message.first, message.packets, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
-  if (copies > 0 && !copy_last_request(packet, batch, now)) [[unlikely]]
+  if (responses.copies_left() > 0 && !copy_last_request(packet, batch, now)) [[unlikely]]
     return false;
   if (scoreboard.empty()) timers.on_flight_begun(now);
   if (paths) [[unlikely]]
     fill_path_fields(packet, batch, message.packets, false, now);
   batch.add(packet, cursor.slices(), payload);
   scoreboard.sent_request(message.packets, batch.path(), now);
-  log_sent(message.first, now);
+  sent_packets().note_left(message.first, now);
   message.in_flight_counted = true;
-  on_read_requested(message, message.packets, now);
+  if (response_pace() != nullptr) [[unlikely]]
+    response_pacing().on_requested(message, message.packets, now);
   admission.on_asked();
   admission.on_sent();
   timers.on_new_data();

@@ -91,7 +91,7 @@ struct Environment {
   mutable SecretRandom query_nonces{config.own_seed(), "stopped-peer nonces"};
   mutable SecretRandom tokens{config.own_seed(), "tokens"};
 
-  // For links (qp/loss/link_state.cc): peers behind too many congested ones, reports for the controller.
+  // For links (qp/inquiry/link_inquiry.cc): peers behind too many congested ones, reports for the controller.
   mutable SecretRandom nonces{config.own_seed(), "link-state nonces"};
   mutable Ring<IpAddress> congested_peers{};
   mutable Ring<recovery::LinkReport> link_reports{};

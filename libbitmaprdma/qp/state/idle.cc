@@ -71,10 +71,10 @@ std::optional<Instant> QueuePair::next_timeout() const {
   qp::Requester::Impl& requester = requester_.impl();
   const qp::Responder::Impl& responder = responder_.impl();
   requester.apply_pending();
-  const bool plain = requester.waits_plainly() && responder.out_of_order == nullptr && !responder.owed &&
+  const bool plain = requester.deadlines().is_plain() && responder.out_of_order == nullptr && !responder.owed &&
                      !responder.base_packet.retry_due() && responder.escape->empty() && !negotiation_.ask_again;
   if (!plain) return first_timeout();
-  Instant first = requester.plain_deadline();
+  Instant first = requester.deadlines().plain();
   if (responder.ack.pending() && !responder.ack.forced()) first = std::min(first, responder.acknowledgement_deadline());
   BRDMA_CHECK_SLOW(first_timeout() == first);
   return first;

@@ -106,7 +106,7 @@ RetransmitRequested Requester::retransmit(std::optional<Psn> first, std::uint32_
     // A standard peer takes packets in order: those behind a missing one are retransmitted as well.
     if (me.id.bitmap_agreed) to = std::min<Sequence>(to, from + count);
   }
-  const std::uint32_t packets = me.request_resend_range(from, to, Counter::kRetransmittedRequest, now);
+  const std::uint32_t packets = me.sent_packets().retransmit_range(from, to, Counter::kRetransmittedRequest, now);
   return {.first = me.scoreboard.psn_of(from), .packets = packets};
 }
 
@@ -115,7 +115,7 @@ RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant n
   RetransmitRequested asked;
   const auto named = [&](const GapRecord& gap) { add(asked, gap); };
   me.response_gaps().request_by_hand(psn, now, named, [&](Sequence at) {
-    return me.request_resend(at, me.message_of(at), Counter::kRetransmittedRequest, now);
+    return me.sent_packets().retransmit(at, me.message_of(at), Counter::kRetransmittedRequest, now);
   });
   me.judge_response_gaps(now, now);
   return asked;

@@ -279,7 +279,7 @@ class QueuePair {
   }
   [[nodiscard]] std::uint8_t marked_traffic_class() const;
 
-  // --- stopped_peer.cc ---
+  // --- inquiry/stopped_peer.cc ---
   bool poll_stopped_query(qp::TransmitBatch& batch, Instant now);
 
   // --- negotiate.cc ---

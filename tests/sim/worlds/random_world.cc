@@ -128,7 +128,7 @@ class RandomWorld {
       const Traffic& traffic = connection.traffic(side);
       const std::uint64_t packets = traffic.operations.size() + traffic.bytes / mtu_bytes(endpoint.mtu);
       const Duration timeout = Duration::from_ns(4096) * (std::int64_t{1} << endpoint.timeout);
-      // A silent peer is given up after 4 (retry_count + 1) timeouts (qp/loss/timeout.cc).
+      // A silent peer is given up after 4 (retry_count + 1) timeouts (qp/timers/timer_lengths.h).
       const std::int64_t timeouts = silent ? 4 * (endpoint.retry_count + 1) + 1 : 4;
       // A standard peer states no credit: each window may exceed its socket, and only the timeout reveals that.
       const Duration round = settings_.agree(connection.settings()) ? round_trip * 2 : round_trip * 2 + timeout;

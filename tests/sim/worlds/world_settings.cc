@@ -162,7 +162,7 @@ bool WorldSettings::faultless() const {
 }
 
 bool WorldSettings::near() const {
-  constexpr Duration kFirstProbe = 1_ms;    // qp/loss/timeout.cc: 2 ms, with some work on the way
+  constexpr Duration kFirstProbe = 1_ms;    // qp/timers/timer_lengths.h: 2 ms, with some work on the way
   constexpr std::int64_t kAcrossTimes = 4;  // qp/paths/paths_receive.cc
   Duration tolerance = kFirstProbe;
   for (const sim::HostConfig& host : hosts) {

@@ -1,6 +1,6 @@
-brdma_unit_test(qp_retransmission_timers_test LINK brdma_qp)
-brdma_unit_test(qp_receiver_not_ready_test LINK brdma_qp)
-brdma_unit_test(qp_timer_lengths_test LINK brdma_qp)
+brdma_unit_test(qp_sent_packets_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_reported_arrivals_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_reported_losses_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_sender_judgement_test LINK brdma_qp)
 brdma_unit_test(qp_loss_recovery_test LINK brdma_qp)
 brdma_unit_test(requester_recovery_test LINK brdma_device brdma_test_support)
@@ -11,5 +11,3 @@ brdma_unit_test(requester_acknowledgement_cost_test LINK brdma_device brdma_test
 if(TARGET requester_acknowledgement_cost_test)  # a million packets
   target_compile_options(requester_acknowledgement_cost_test PRIVATE -O2)
 endif()
-brdma_unit_test(requester_link_state_test LINK brdma_device brdma_test_support)
-brdma_unit_test(requester_stopped_peer_test LINK brdma_device brdma_test_support)

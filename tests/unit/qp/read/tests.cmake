@@ -1,4 +1,5 @@
 brdma_unit_test(qp_response_admission_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_response_gaps_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_response_pacing_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(requester_read_copy_test LINK brdma_device brdma_test_support)
 brdma_unit_test(requester_read_standard_test LINK brdma_device brdma_test_support)

@@ -1,6 +1,8 @@
 brdma_unit_test(qp_admission_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_segments_test LINK brdma_qp)
 brdma_unit_test(qp_packet_builder_test LINK brdma_qp)
+brdma_unit_test(qp_local_references_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_sending_rate_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(device_local_test LINK brdma_sim brdma_device brdma_test_support)
 brdma_unit_test(requester_pace_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_long_messages_test LINK brdma_device brdma_test_support)

@@ -1,5 +1,5 @@
 // Queries to a silent peer's host whether the process is only stopped (recovery/stopped_peer.h). A reply restarts the
-// retry limit's time (Requester::Impl::retry_limit_at(), timeout.cc).
+// retry limit's time (timers/deadlines.h).
 #include "wire/stopped_peer.h"
 
 #include <algorithm>
@@ -11,18 +11,6 @@
 
 namespace brdma {
 namespace qp {
-
-recovery::StoppedPeerLimits Requester::Impl::stopped_limits() const {
-  return {.retries = timer_lengths().retries(), .stopped_max = id.recovery->stopped_peer_max};
-}
-
-bool Requester::Impl::peer_is_stopped() const { return signals && signals->stopped.is_stopped(timers.progress()); }
-
-// Read next to retry_limit_at(), in the same places.
-std::optional<Instant> Requester::Impl::stopped_query_at() const {
-  if (scoreboard.empty() || rnr.waiting() || id.attributes.timeout == 0) return std::nullopt;
-  return (signals ? signals->stopped : recovery::StoppedPeer{}).query_at(timers.progress(), stopped_limits());
-}
 
 bool Requester::stopped_query_due() const {
   if (impl_ == nullptr || !impl().signals || !impl().signals->stopped.has_due()) [[likely]]
@@ -58,7 +46,7 @@ void Requester::handle_stopped_reply(const wire::StoppedReply& reply, Instant no
   using Verdict = recovery::StoppedPeer::Verdict;
   Impl& me = *impl_;
   if (!me.signals || me.scoreboard.empty()) return me.env.count(Counter::kStoppedRepliesIgnored);
-  switch (me.signals->stopped.replied(reply.nonce, me.timers.progress(), me.stopped_limits(), now)) {
+  switch (me.signals->stopped.replied(reply.nonce, me.timers.progress(), me.deadlines().stopped_limits(), now)) {
     case Verdict::kUnasked:
     case Verdict::kTooLate:
       return me.env.count(Counter::kStoppedRepliesIgnored);

@@ -16,7 +16,7 @@ using testing::Field;
 using testing::Ge;
 using testing::SizeIs;
 
-// Of timeout 14 and retry count 7 in bitmap mode: eight times four timeouts (qp/loss/timeout.cc).
+// Of timeout 14 and retry count 7 in bitmap mode: eight times four timeouts (qp/timers/timer_lengths.h).
 constexpr Duration kTimeout = Duration::from_ns(std::int64_t{4096} << 14), kRetries = kTimeout * 32;
 
 class StoppedPeerTest : public testing::Test, public HandPlayed {

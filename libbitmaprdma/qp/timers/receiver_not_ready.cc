@@ -1,4 +1,4 @@
-#include "qp/loss/receiver_not_ready.h"
+#include "qp/timers/receiver_not_ready.h"
 
 #include <array>
 

@@ -1,7 +1,7 @@
-// qp/loss/retransmission_timers.h - start times of a requester's retransmission timers: when the RTO was armed and its
-// backoff, whether the tail loss probe (TLP) of this silence has left, the start of the retry limit, and whether the
-// last timeouts may have been spurious. State and transitions only: timeout.cc has the lengths of the timers and their
-// actions.
+// qp/timers/retransmission_timers.h - start times of a requester's retransmission timers: when the RTO was armed and
+// its backoff, whether the tail loss probe (TLP) of this silence has left, the start of the retry limit, and whether
+// the last timeouts may have been spurious. State and transitions only. Lengths: timer_lengths.h; actions:
+// timer_actions.h.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// qp/loss/receiver_not_ready.h - a requester after an RNR NAK (IBTA 9.7.5.2.8): how long nothing leaves, how often the
-// receiver has refused in a row, and how few packets leave at first. State and transitions only; handle_ack.cc and
-// timeout.cc act on them.
+// qp/timers/receiver_not_ready.h - a requester after an RNR NAK (IBTA 9.7.5.2.8): how long nothing leaves, how often
+// the receiver has refused in a row, and how few packets leave at first. State and transitions only; handle_ack.cc and
+// timer_actions.h act on them.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "qp/loss/timer_lengths.h"
+#include "qp/timers/timer_lengths.h"
 
 namespace brdma::qp {
 namespace {

@@ -1,11 +1,11 @@
 // Link inquiries on the path, and their evaluation (spec 3: link-state feedback, flow control;
 // recovery/link_inquiry.h). The reaction concerns more than one queue pair: it is left to the engine.
-#include "wire/link_state.h"
-
 #include <algorithm>
 #include <array>
 
+#include "qp/inquiry/link_inquiries.h"
 #include "qp/send/requester_impl.h"
+#include "wire/link_state.h"
 
 namespace brdma::qp {
 namespace {
@@ -27,14 +27,12 @@ recovery::LinkFacts facts_of(const wire::LinkStateFeedback& feedback) {
 
 }  // namespace
 
-// So many packets have waited too long (for T + delta, for the retransmission timer, or longer than a stall), or would
-// have: a switch has reported them as dropped.
-void Requester::Impl::note_timed_out(std::uint32_t packets, Instant now) {
+void LinkInquiries::on_timed_out(std::uint32_t packets, Instant now) const {
   if (packets == 0) return;
-  CongestionState& state = signals_made();
+  CongestionState& state = made(signals_);
   if (!state.inquiry) state.inquiry = std::make_unique<recovery::LinkInquiry>();
   state.inquiry->timed_out(packets);
-  if (state.inquiry->is_held_back(id.recovery->wan, now)) env.count(Counter::kLinkStateInquiriesLimited);
+  if (state.inquiry->is_held_back(id_.recovery->wan, now)) env_.count(Counter::kLinkStateInquiriesLimited);
 }
 
 bool Requester::inquiry_due(Instant now) const {
@@ -89,34 +87,29 @@ void Requester::handle_link_state(const wire::LinkStateFeedback& feedback) {
   inquiry->close();
 }
 
-// The time for replies is over, with few congested links: report to the controller, which may change routes.
-void Requester::Impl::conclude_inquiry(Instant now) {
-  if (!signals || !signals->inquiry) return;
-  recovery::LinkInquiry& inquiry = *signals->inquiry;
+void LinkInquiries::conclude(Instant now) const {
+  if (!signals_ || !signals_->inquiry) return;
+  recovery::LinkInquiry& inquiry = *signals_->inquiry;
   const auto until = inquiry.open_until();
   if (!until || now < *until) return;
   if (!inquiry.links().empty()) {
-    if (env.link_reports.size() == recovery::LinkReport::kWaitingMax) {
-      env.count(Counter::kLinkStateReportsLost);
+    if (env_.link_reports.size() == recovery::LinkReport::kWaitingMax) {
+      env_.count(Counter::kLinkStateReportsLost);
     } else {
-      env.count(Counter::kLinkStateReports);
-      env.link_reports.push_back({.local = id.attributes.local_address,
-                                  .peer = id.attributes.peer_address,
-                                  .qpn = id.qpn,
-                                  .congested = inquiry.congested(),
-                                  .links = {inquiry.links().begin(), inquiry.links().end()}});
+      env_.count(Counter::kLinkStateReports);
+      env_.link_reports.push_back({.local = id_.attributes.local_address,
+                                   .peer = id_.attributes.peer_address,
+                                   .qpn = id_.qpn,
+                                   .congested = inquiry.congested(),
+                                   .links = {inquiry.links().begin(), inquiry.links().end()}});
     }
   }
   inquiry.close();
 }
 
-std::optional<Instant> Requester::Impl::inquiry_until() const {
-  return signals && signals->inquiry ? signals->inquiry->open_until() : std::nullopt;
-}
-
 void Requester::set_managed(congestion::ManagedDestination* destination) {
   if (impl_ == nullptr || (destination == nullptr && !impl_->signals)) return;
-  impl_->signals_made().managed = destination;
+  made(impl_->signals).managed = destination;
 }
 
 congestion::ManagedDestination* Requester::managed() const {

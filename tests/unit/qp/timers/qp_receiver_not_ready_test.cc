@@ -1,7 +1,7 @@
-// qp/loss/receiver_not_ready.h: the wait, the retry count, and the few packets that leave after an RNR NAK.
+// qp/timers/receiver_not_ready.h: the wait, the retry count, and the few packets that leave after an RNR NAK.
 #include <gtest/gtest.h>
 
-#include "qp/loss/receiver_not_ready.h"
+#include "qp/timers/receiver_not_ready.h"
 
 namespace brdma::qp {
 namespace {

@@ -1,7 +1,7 @@
-// qp/loss/retransmission_timers.h: the effect of each event on the timers' start.
+// qp/timers/retransmission_timers.h: the effect of each event on the timers' start.
 #include <gtest/gtest.h>
 
-#include "qp/loss/retransmission_timers.h"
+#include "qp/timers/retransmission_timers.h"
 
 namespace brdma::qp {
 namespace {

@@ -1,9 +1,9 @@
-// qp/loss/timer_lengths.h: worked examples of each timer's length.
+// qp/timers/timer_lengths.h: worked examples of each timer's length.
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "qp/loss/timer_lengths.h"
+#include "qp/timers/timer_lengths.h"
 #include "qp/state/environment.h"
 
 namespace brdma::qp {

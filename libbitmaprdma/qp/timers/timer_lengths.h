@@ -1,5 +1,5 @@
-// qp/loss/timer_lengths.h - private: how long a requester's timers are. When they started: retransmission_timers.h;
-// what they do: timeout.cc.
+// qp/timers/timer_lengths.h - private: how long a requester's timers are. When they started: retransmission_timers.h;
+// what they do: timer_actions.h.
 //
 //   bitmap mode    probe (TLP) after max(250 us, 2 SRTT, 5/4 D) without anything; retransmission timeout (RTO) after
 //                  max(1 ms, SRTT + 4 RTTVAR, 2 D) without progress, at most the queue pair's own timeout, or two of
@@ -16,11 +16,11 @@
 
 #include "base/units.h"
 #include "congestion/delay_window.h"
-#include "qp/loss/retransmission_timers.h"
 #include "qp/loss/scoreboard.h"
 #include "qp/loss/sender_judge.h"
 #include "qp/read/response_admission.h"
 #include "qp/state/identity.h"
+#include "qp/timers/retransmission_timers.h"
 #include "recovery/rtt_estimator.h"
 
 namespace brdma::qp {

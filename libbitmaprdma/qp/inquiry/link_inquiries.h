@@ -1,0 +1,33 @@
+// qp/inquiry/link_inquiries.h - private: packets that waited too long, and the inquiry about the path's links that they
+// cause (spec 3: link-state feedback; recovery/link_inquiry.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/units.h"
+#include "qp/send/congestion_state.h"
+#include "qp/state/environment.h"
+#include "qp/state/identity.h"
+
+namespace brdma::qp {
+
+// A view of the requester's parts, made where it is needed.
+class LinkInquiries {
+ public:
+  LinkInquiries(const Environment& env, const Identity& id, std::unique_ptr<CongestionState>& signals)
+      : env_(env), id_(id), signals_(signals) {}
+
+  // So many packets have waited too long (for T + delta, for the retransmission timer, or longer than a stall), or
+  // would have: a switch has reported them as dropped.
+  void on_timed_out(std::uint32_t packets, Instant now) const;
+  // Once the time for replies is over, with few congested links: a report to the controller, which may change routes.
+  void conclude(Instant now) const;
+
+ private:
+  const Environment& env_;
+  const Identity& id_;
+  std::unique_ptr<CongestionState>& signals_;
+};
+
+}  // namespace brdma::qp

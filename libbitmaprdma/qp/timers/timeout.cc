@@ -1,0 +1,47 @@
+// A requester's timers, fired in order. When each is due: deadlines.h; what it does: timer_actions.h.
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+
+void Requester::follow_irn(const IrnTimeouts& timeouts) { impl_->sender_judge->follow_irn(timeouts); }
+
+std::optional<Instant> Requester::next_timeout() const { return impl_->deadlines().first(); }
+
+Outcome Requester::handle_timeout(Instant now) {
+  Impl& me = *impl_;
+  const auto is_due = [now](const std::optional<Instant>& at) { return at && now >= *at; };
+  if (!me.id.can_send()) return {};
+  if (me.rnr.wait_is_over(now)) me.timer_actions().end_rnr_wait(now);
+  if (me.rnr.waiting()) return {};
+
+  const Deadlines due = me.deadlines();
+  const TimerActions actions = me.timer_actions();
+  if (const auto timeout = due.retransmission()) actions.note_own_pause(*timeout, now);
+  if (due.may_exceed_retry_limit() && is_due(due.retry_limit())) {
+    me.env.count(Counter::kRetryExceeded);
+    me.env.note(now, me.id.qpn, trace::EventType::kRetryExceeded, me.scoreboard.base_psn().value());
+    return me.completer().fail(me.queue.head(), CompletionStatus::kRetryExceeded, now);
+  }
+  if (due.may_exceed_retry_limit() && is_due(due.stopped_query()))
+    made(me.signals).stopped.query_falls_due(me.timers.progress());
+  if (is_due(due.retransmission())) {
+    actions.fire_retransmission(now);
+  } else if (is_due(due.probe())) {
+    actions.fire_probe(now);
+  }
+  me.judge_response_gaps(now, now);
+  if (is_due(due.bridge())) me.admission.extend_bridge(me.congestion, now);
+  if (me.sender_judge) {
+    const SentPackets packets = me.sent_packets();
+    const auto retransmit = [&](Sequence at, Counter cause) { packets.retransmit_range(at, at + 1, cause, now); };
+    me.link_inquiries().on_timed_out(me.judgement().by_time(me.timer_lengths().probe(), now, retransmit), now);
+  }
+  me.link_inquiries().conclude(now);
+  if (is_due(due.stall())) actions.fire_stall(now);
+  if (is_due(me.loss_recovery.held_until())) me.loss_recovery->held_until.reset();
+  if (is_due(me.loss_recovery.paused_until())) me.loss_recovery->paused_until.reset();
+  if (is_due(me.admission.probe_at())) me.admission.on_probe_due(now + me.timer_lengths().retransmission());
+  return me.outcome(now);
+}
+
+}  // namespace brdma::qp

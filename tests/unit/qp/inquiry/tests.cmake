@@ -1,0 +1,3 @@
+brdma_unit_test(qp_link_inquiries_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(requester_link_state_test LINK brdma_device brdma_test_support)
+brdma_unit_test(requester_stopped_peer_test LINK brdma_device brdma_test_support)

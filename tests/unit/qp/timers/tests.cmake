@@ -1,0 +1,6 @@
+brdma_unit_test(qp_retransmission_timers_test LINK brdma_qp)
+brdma_unit_test(qp_receiver_not_ready_test LINK brdma_qp)
+brdma_unit_test(qp_timer_lengths_test LINK brdma_qp)
+brdma_unit_test(qp_deadlines_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_timer_actions_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_progress_test LINK brdma_qp brdma_test_support)

@@ -214,6 +214,12 @@ MUTATIONS = [
     ("a packet without a receive is refused for ever", "qp/receive/base_packet.h", {
         "void advance() { named_ = refused_ = false; }": "void advance() { named_ = false; }",
     }),
+    ("an early SEND takes receives from a shared queue that others need", "qp/receive/request_checks.h", {
+        "    if (index >= parts_.receives.size() && static_cast<std::int64_t>(index) > ahead(packet)) return std::nullopt;\n": "",
+    }),
+    ("a READ may take PSNs of requests that are here", "qp/receive/request_checks.cc", {
+        "if (window.has(psn + i)) return true;": "if (window.has(psn + i)) return false;",
+    }),
     ("an acknowledgement of segments that have not left is believed", "qp/send/segments.cc", {
         "return newest.end() > next && is_named(ack, newest.number);": "return false;",
     }),

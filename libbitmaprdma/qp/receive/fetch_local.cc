@@ -92,7 +92,8 @@ Verdict Responder::Impl::fetch_uncovered(const wire::Packet& packet, const wire:
       const Slice slice{step.data(), part.bytes};
       const Verdict verdict = verdict_of(fetch(env, identity, part, {&slice, 1}));
       if (verdict != Verdict::kDone) return verdict;
-      if (!copy_uncovered(packet.bth.psn, to, ConstBytes{step.data(), part.bytes})) return Verdict::kAccessError;
+      if (!copy_uncovered(out_of_order, packet.bth.psn, to, ConstBytes{step.data(), part.bytes}))
+        return Verdict::kAccessError;
       done += part.bytes;
       to += part.bytes;
     }

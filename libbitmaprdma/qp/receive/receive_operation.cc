@@ -101,7 +101,7 @@ std::optional<DropReason> Responder::Impl::keep_operation(const wire::Packet& pa
 }
 
 std::optional<DropReason> Responder::Impl::keep_in_escape(const wire::Packet& packet, Instant now) {
-  if (const auto reason = check_held(packet)) return reason;
+  if (const auto reason = early_checks().held(packet)) return reason;
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
   registry::EscapeChannel& channel = escape.made(env.config.transfer.escape_bytes_max);
   if (!channel.has_room(bytes)) return DropReason::kEscapeFull;
@@ -115,7 +115,7 @@ std::optional<DropReason> Responder::Impl::keep_in_escape(const wire::Packet& pa
 void Responder::Impl::release_escaped(std::uint8_t number, Instant now) {
   bool any = false;
   escape.made().take(number, [&](const registry::EscapedPacket& escaped) {
-    const EarlyPackets::Record* const record = find_early(escaped.psn);
+    const EarlyPackets::Record* const record = find_early(out_of_order, escaped.psn);
     if (record == nullptr) return;
     any = true;
     env.count(Counter::kEscapeReleased);
@@ -134,11 +134,11 @@ void Responder::Impl::settle(const wire::Packet& packet) {
     std::byte* const to = registered_place(packet);
     const std::uint64_t end = std::uint64_t{packet.bxth.packet_index} * mtu + packet.payload.size();
     if (to == nullptr || end >= packet.reth.length) return;
-    if (!copy_uncovered(psn, to, packet.payload)) return;
+    if (!copy_uncovered(out_of_order, psn, to, packet.payload)) return;
     out_of_order->early.settle(psn, to);
     return;
   }
-  const auto index = receive_index(packet);
+  const auto index = early_checks().receive_index(packet);
   if (!index) return;
   if (receives.scatter(env.memory, identity.pd, *index, target_of(packet), packet.payload) == memory::Fault::kNone) {
     out_of_order->early.settle(psn, nullptr);
@@ -158,7 +158,7 @@ void Responder::Impl::expire_escaped(Instant now) {
   bool dropped = false;
   registry::EscapeChannel& channel = *escape.if_made();
   channel.expire(now, escape_time(), [&](registry::EscapedPacket packet) {
-    if (find_early(packet.psn) == nullptr) return;
+    if (find_early(out_of_order, packet.psn) == nullptr) return;
     if (packet.psn == window.highest() || !out_of_order->gaps.reopen(packet.psn, now)) {
       packet.since = now;
       kept.push_back(packet);

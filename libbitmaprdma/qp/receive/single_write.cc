@@ -1,7 +1,7 @@
 // qp/receive/single_write.cc - fast path: a WRITE of one packet, in order, while nothing is missing. Most packets are
 // of this kind with many queue pairs used in turn, and in ping-pong programs. It does the same as receive_request.cc
 // and execute.cc, without checks of other cases; those files take everything else.
-#include "qp/receive/notify_write.h"
+#include "qp/queues/notify_write.h"
 #include "qp/receive/responder_impl.h"
 #include "qp/state/queue_pair.h"
 

@@ -107,8 +107,8 @@ MUTATIONS = [
     ("an operation begins with two packets marked as here", "registry/mask.h", {
         "words_[0] |= Word{1};": "words_[0] |= Word{3};",
     }),
-    ("what escaped does not find its operation", "qp/receive/receive_operation.cc", {
-        "if (!escape->empty()) release_escaped(start.number, now);": "",
+    ("what escaped does not find its operation", "qp/receive/operation_receiver.cc", {
+        "if (!parts_.operations.escape_->empty()) release(start.number, now);": "",
     }),
     ("large commands go first", "registry/command_queues.h", {
         "if (regular_.first == nullptr) return large_.first;":
@@ -147,7 +147,7 @@ MUTATIONS = [
     }),
     # --- large transfers, congestion ---
     ("what waits for the start of its operation is reported as lost", "qp/receive/acknowledge.cc", {
-        "const Psn end = before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
+        "const Psn end = operations.before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
     }),
     ("tail drops are taken for random loss", "congestion/queue_loss.cc", {
         "if (at_.lost < kConfig.least_lost * packet_bytes) return false;": "if (at_.lost < packet_bytes * 1'000'000) return false;",
@@ -219,6 +219,12 @@ MUTATIONS = [
     }),
     ("a READ may take PSNs of requests that are here", "qp/receive/request_checks.cc", {
         "if (window.has(psn + i)) return true;": "if (window.has(psn + i)) return false;",
+    }),
+    ("what waits for the start of its operation is acknowledged", "qp/receive/operation_receiver.cc", {
+        "    bits[bit / 8] &= static_cast<std::byte>(~(0x80u >> (bit % 8)));\n": "    (void)bits;\n",
+    }),
+    ("the newest packet is dropped too when its operation's start does not come", "qp/receive/operation_receiver.cc", {
+        "packet.psn == parts_.window.highest() || ": "",
     }),
     ("an acknowledgement of segments that have not left is believed", "qp/send/segments.cc", {
         "return newest.end() > next && is_named(ack, newest.number);": "return false;",

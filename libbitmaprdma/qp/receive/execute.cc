@@ -147,7 +147,7 @@ bool Responder::Impl::place_write(const wire::Packet& packet, std::byte* to) {
   const std::size_t size = packet.payload.size();
   if (size == 0) return true;
   // A registered operation's key was looked up once; the result holds until a region goes.
-  if (to == nullptr && packet.bxth.operation_packets != 0) to = registered_place(packet);
+  if (to == nullptr && packet.bxth.operation_packets != 0) to = operations.place_of(packet, env.memory);
   if (to == nullptr) {
     const auto fault = env.memory.resolve(identity.accessor(), message.reth.rkey, message.reth.address + message.bytes,
                                           size, kAccessRemoteWrite, &to);

@@ -8,7 +8,9 @@ namespace brdma::qp {
 
 std::optional<DropReason> Responder::Impl::keep_early(const wire::Packet& packet, Instant now) {
   if (!payload_fits_opcode(packet, mtu)) return DropReason::kEarlyInvalid;
-  return in_operation(packet) ? keep_operation(packet, now) : place_or_hold(packet);
+  if (!in_operation(packet)) return place_or_hold(packet);
+  const auto place = [this](const wire::Packet& known) { return place_or_hold(known); };
+  return operation_receiver().keep(packet, place, now);
 }
 
 std::optional<DropReason> Responder::Impl::place_or_hold(const wire::Packet& packet) {
@@ -39,7 +41,7 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
   const std::uint64_t offset = std::uint64_t{packet.bxth.packet_index} * mtu;
   const std::size_t size = packet.payload.size();
   if (offset + size >= packet.reth.length) return DropReason::kEarlyInvalid;  // only a last packet ends the message
-  std::byte* registered = in_operation(packet) ? registered_place(packet) : nullptr;
+  std::byte* registered = in_operation(packet) ? operations.place_of(packet, env.memory) : nullptr;
   if (registered != nullptr) {
     if (!copy_uncovered(out_of_order, packet.bth.psn, registered, packet.payload)) return DropReason::kEarlyInvalid;
     out_of_order->early.note_placed(base(), packet, registered);

@@ -10,6 +10,12 @@ namespace {
 
 bool takes_receive(const wire::Packet& packet) { return wire::is_send(packet.op) || wire::has_immediate(packet.op); }
 
+// A packet of an operation was executed in order.
+void operation_executed(Responder::Impl& me, const wire::Packet& packet, Instant now) {
+  if (packet.bxth.operation_start) me.operation_receiver().begin(packet, now);  // its bit is set already
+  me.operations.executed(packet, me.mtu, me.env, me.identity, now);
+}
+
 }  // namespace
 
 Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now) {
@@ -49,7 +55,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   }
   const Verdict verdict = execute(packet, /*placed=*/false, outcome, now);
   if (verdict == Verdict::kDone) [[likely]] {
-    if (in_operation(packet)) operation_executed(packet, now);
+    if (in_operation(packet)) operation_executed(*this, packet, now);
     if (!established) [[unlikely]] {
       established = true;
       if (identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
@@ -97,7 +103,7 @@ void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Ins
 void Responder::Impl::advanced(const wire::Packet& packet) {
   const std::uint32_t count = psns_of(packet, mtu);
   base_packet.advance();
-  if (!escape->empty()) escape.if_made()->forget(base());
+  operations.forget_escaped(base());
   if (out_of_order != nullptr) [[unlikely]] {
     out_of_order->early.release(base());
     out_of_order->receive_wait = ReceiveWait{};
@@ -125,7 +131,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
       fail(verdict, packet.bth.psn, outcome);
       break;
     }
-    if (in_operation(packet)) operation_executed(packet, now);
+    if (in_operation(packet)) operation_executed(*this, packet, now);
     advanced(packet);
     if (outcome.to_error) break;  // the completion queue is overrun
   }
@@ -157,7 +163,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
     return drop(DropReason::kOutOfOrder, packet, now);
   }
   // For an operation, the mask shows a duplicate at once.
-  const bool repeated = in_operation(packet) && look(packet) == registry::Match::kDuplicate;
+  const bool repeated = in_operation(packet) && operations.look(packet, mtu) == registry::Match::kDuplicate;
   if (repeated) env.count(Counter::kOperationDuplicates);
   const bitmap::Arrival arrival = repeated ? bitmap::Arrival::kDuplicate : window.classify(psn);
   if (arrival == bitmap::Arrival::kDuplicate) {

@@ -13,7 +13,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/lazy.h"
 #include "bitmap/receive_window.h"
 #include "qp/paths/paths_receive.h"
 #include "qp/paths/response_paths.h"
@@ -21,6 +20,7 @@
 #include "qp/receive/acknowledgement_schedule.h"
 #include "qp/receive/base_packet.h"
 #include "qp/receive/gap_receiver.h"
+#include "qp/receive/operation_receiver.h"
 #include "qp/receive/out_of_order.h"
 #include "qp/receive/request_checks.h"
 #include "qp/receive/responder.h"
@@ -30,8 +30,6 @@
 #include "recovery/gap_judge.h"
 #include "recovery/learnt_tolerance.h"
 #include "recovery/rtt_estimator.h"
-#include "registry/escape_channel.h"
-#include "registry/receive_registry.h"
 #include "wire/control.h"
 #include "wire/edn.h"
 #include "wire/local_reference.h"
@@ -120,26 +118,9 @@ struct Responder::Impl {
   std::optional<DropReason> place_send_early(const wire::Packet& packet);
   std::optional<DropReason> place_write_early(const wire::Packet& packet);
 
-  // receive_operation.cc
-  [[nodiscard]] std::uint64_t target_of(const wire::Packet& packet) const;
-  [[nodiscard]] registry::Match look(const wire::Packet& packet) const;
-  [[nodiscard]] std::byte* registered_place(const wire::Packet& packet) const;
-  void register_operation(const wire::Packet& packet, Instant now);
-  void note_operation(const wire::Packet& packet, registry::Match match, Instant now);
-  void enter_operation(const wire::Packet& packet, Instant now);
-  void operation_executed(const wire::Packet& packet, Instant now);
-  std::optional<DropReason> keep_operation(const wire::Packet& packet, Instant now);
-  std::optional<DropReason> keep_in_escape(const wire::Packet& packet, Instant now);
-  void release_escaped(std::uint8_t number, Instant now);
-  void settle(const wire::Packet& packet);
-  [[nodiscard]] Duration escape_time() const;
-  void expire_escaped(Instant now);
-  void hide_escaped(std::uint32_t bit_count, std::byte* bits) const;
-  // End of the PSNs before `end` without an escaped packet.
-  [[nodiscard]] Psn before_escaped(Psn end) const;
-  // Part of an operation of a large transfer?
-  [[nodiscard]] static bool in_operation(const wire::Packet& packet) {
-    return packet.bxth.operation_packets != 0 && (wire::is_write(packet.op) || wire::is_send(packet.op));
+  // Large transfers, as they arrive (operation_receiver.h).
+  [[nodiscard]] OperationReceiver operation_receiver() {
+    return OperationReceiver{{env, identity, window, out_of_order, receives, ack, operations, mtu, rsn}};
   }
 
   // promote_gaps.cc
@@ -287,8 +268,7 @@ struct Responder::Impl {
   std::unique_ptr<ResponseLog> response_log;      // with the first response in bitmap mode
   AcknowledgementLoss ack_loss;
   std::uint32_t ffm_serial = 0;
-  Lazy<registry::ReceiveRegistry> operations;  // of large transfers
-  Lazy<registry::EscapeChannel> escape;
+  ReceivedOperations operations;  // of large transfers
   ResponderResources resources;
   Message message;
   std::uint32_t mtu = 256;

@@ -226,6 +226,12 @@ MUTATIONS = [
     ("the newest packet is dropped too when its operation's start does not come", "qp/receive/operation_receiver.cc", {
         "packet.psn == parts_.window.highest() || ": "",
     }),
+    ("anybody's reference to memory is followed", "qp/receive/fetch_local.cc", {
+        "  if (reference && reference->key != identity.local->peer_key()) return std::nullopt;\n": "",
+    }),
+    ("data by reference is written over that of later packets", "qp/receive/fetch_local.cc", {
+        "    return uncovered(packet.bth.psn, *reference, to);": "    (void)packet;",
+    }),
     ("an acknowledgement of segments that have not left is believed", "qp/send/segments.cc", {
         "return newest.end() > next && is_named(ack, newest.number);": "return false;",
     }),

@@ -50,7 +50,7 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
   }
   memory::Fault fault = memory::Fault::kNone;
   if (packet.bxth.by_reference()) [[unlikely]] {
-    const Verdict verdict = fetch_send(packet, fault);
+    const Verdict verdict = local_fetch().send(packet, receives, message.bytes, fault);
     if (verdict != Verdict::kDone && fault == memory::Fault::kNone) return verdict;
   } else if (!placed) {
     fault = receives.scatter(env.memory, identity.pd, 0, message.bytes, packet.payload);
@@ -121,7 +121,8 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
   const std::uint64_t bytes = message.bytes + data_bytes(packet);
   if (last ? bytes != message.reth.length : bytes >= message.reth.length) return Verdict::kInvalidRequest;
   if (packet.bxth.by_reference()) [[unlikely]] {
-    const Verdict verdict = fetch_write(packet, to);
+    const Verdict verdict = local_fetch().write(
+        packet, {.rkey = message.reth.rkey, .address = message.reth.address + message.bytes, .memory = to});
     if (verdict != Verdict::kDone) return verdict;
   } else if (!placed && !place_write(packet, to)) {
     return Verdict::kAccessError;

@@ -27,7 +27,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   }
   if (take_middle_write(packet, now)) return outcome;
   const Instant newest_before = echo.newest_arrival();
-  if (packet.bxth.by_reference() && !admits_reference(packet)) [[unlikely]] {
+  if (packet.bxth.by_reference() && !local_fetch().admits(packet)) [[unlikely]] {
     drop(DropReason::kBadDescription, packet, now);
     return outcome;
   }

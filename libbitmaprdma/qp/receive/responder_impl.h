@@ -19,6 +19,7 @@
 #include "qp/queues/receive_queue.h"
 #include "qp/receive/acknowledgement_schedule.h"
 #include "qp/receive/base_packet.h"
+#include "qp/receive/fetch_local.h"
 #include "qp/receive/gap_receiver.h"
 #include "qp/receive/operation_receiver.h"
 #include "qp/receive/out_of_order.h"
@@ -32,7 +33,6 @@
 #include "recovery/rtt_estimator.h"
 #include "wire/control.h"
 #include "wire/edn.h"
-#include "wire/local_reference.h"
 
 namespace brdma::qp {
 
@@ -105,12 +105,8 @@ struct Responder::Impl {
     return EarlyChecks{{env.memory, identity, window, out_of_order, receives, mtu, rsn}};
   }
 
-  // fetch_local.cc: data by reference
-  [[nodiscard]] bool admits_reference(const wire::Packet& packet) const;
-  [[nodiscard]] Verdict verdict_of(FetchResult result) const;
-  Verdict fetch_write(const wire::Packet& packet, std::byte* to);
-  Verdict fetch_uncovered(const wire::Packet& packet, const wire::LocalReference& all, std::byte* to);
-  Verdict fetch_send(const wire::Packet& packet, memory::Fault& own_fault);
+  // Data by reference (fetch_local.h).
+  [[nodiscard]] LocalFetch local_fetch() const { return LocalFetch{{env, identity, out_of_order, mtu}}; }
 
   // place_early.cc: nullopt when the packet is now kept (and may be marked as received), else the reason.
   std::optional<DropReason> keep_early(const wire::Packet& packet, Instant now);
@@ -225,7 +221,7 @@ struct Responder::Impl {
     kStale,  // the response is not needed any more
   };
   bool poll_responses(TransmitBatch& batch, bool naks, Instant now);
-  Sending send_by_reference(Response& response, TransmitBatch& batch, Instant now);  // fetch_local.cc
+  Sending send_by_reference(Response& response, TransmitBatch& batch, Instant now);
   Sending send_read_packet(Response& response, TransmitBatch& batch, Instant now);
   Sending send_atomic_response(const Response& response, TransmitBatch& batch, Instant now);
   Sending send_nak(const Response& response, TransmitBatch& batch, Instant now);

@@ -232,6 +232,12 @@ MUTATIONS = [
     ("data by reference is written over that of later packets", "qp/receive/fetch_local.cc", {
         "    return uncovered(packet.bth.psn, *reference, to);": "    (void)packet;",
     }),
+    ("a READ's response leaves again though its right is gone", "qp/respond/repeated_responses.cc", {
+        "if (answered->is_read && (parts_": "if (!answered->is_read && (parts_",
+    }),
+    ("a report of an acknowledgement that was never sent is believed", "qp/respond/repeated_responses.cc", {
+        "!parts_.established || beyond > 0 ||": "!parts_.established || beyond > 1000 ||",
+    }),
     ("an acknowledgement of segments that have not left is believed", "qp/send/segments.cc", {
         "return newest.end() > next && is_named(ack, newest.number);": "return false;",
     }),

@@ -1,7 +1,7 @@
 // Explicit drop notification (spec 5): a switch names requests of ours that it dropped (responses and acknowledgements:
-// resend_responses.cc). Exactly those become pending, unless they need no retransmission; sending may wait for the full
-// queue to drain. A later FFM for the same packets finds them pending or just resent; if it came first, the same holds
-// for this notification.
+// repeated_responses.h). Exactly those become pending, unless they need no retransmission; sending may wait for the
+// full queue to drain. A later FFM for the same packets finds them pending or just resent; if it came first, the same
+// holds for this notification.
 #include <algorithm>
 
 #include "qp/send/requester_impl.h"

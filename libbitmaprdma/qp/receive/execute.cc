@@ -176,7 +176,7 @@ Verdict Responder::Impl::execute_read(const wire::Packet& packet) {
   response.message = packet.bxth.msn;
   response.packet_index = packet.bxth.packet_index;
   resources.push(response);
-  log_response(response, /*is_read=*/true);
+  log_response(response_log, identity, response, /*is_read=*/true, mtu, last_call);
   return Verdict::kDone;
 }
 

@@ -187,8 +187,14 @@ bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
 }
 bool Responder::in_midst_of_message() const { return impl_->message.kind != Impl::Message::Kind::kNone; }
 void Responder::send_final_acks() { impl_->send_final_acks(); }
-std::uint64_t Responder::handle_edn(const wire::Edn& edn, Instant now) { return impl_->handle_edn(edn, now); }
-void Responder::repeat_with_data() { impl_->repeat_with_data(); }
+std::uint64_t Responder::handle_edn(const wire::Edn& edn, Instant now) {
+  impl_->last_call = now;
+  return impl_->repeated_responses().on_report(edn, now);
+}
+// Resent data may have carried an acknowledgement: it carries the present one.
+void Responder::repeat_with_data() {
+  if (impl_->established && !impl_->halted) impl_->ack.repeat_with_data();
+}
 Responder::Snapshot Responder::snapshot() const {
   const Impl& me = *impl_;
   return {.next = me.base(),

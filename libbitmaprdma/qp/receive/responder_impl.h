@@ -26,13 +26,12 @@
 #include "qp/receive/request_checks.h"
 #include "qp/receive/responder.h"
 #include "qp/receive/verdict.h"
+#include "qp/respond/repeated_responses.h"
 #include "qp/respond/responder_resources.h"
-#include "qp/respond/response_log.h"
 #include "recovery/gap_judge.h"
 #include "recovery/learnt_tolerance.h"
 #include "recovery/rtt_estimator.h"
 #include "wire/control.h"
-#include "wire/edn.h"
 
 namespace brdma::qp {
 
@@ -157,22 +156,21 @@ struct Responder::Impl {
   std::uint8_t response_path(std::span<const recovery::PathFacts> sending, Instant now);
   void note_rerequested(Psn first, std::uint32_t count, Instant now);
 
-  // resend_responses.cc: drops reported by a switch
-  void log_response(const Response& response, bool is_read);
-  struct ResentResponse {
-    bool known = false;
-    std::uint64_t bytes = 0;
-  };
-  std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
-  std::uint32_t response_again(const wire::Edn& edn, std::uint32_t place, std::uint32_t end, ResentResponse& all,
-                               Instant now);
-  std::uint32_t atomic_again(const wire::Edn& edn, std::uint32_t place, ResentResponse& all, Instant now);
-  void make_response_log();
-  [[nodiscard]] bool may_leave_again(const wire::Edn& edn, std::uint32_t place, Instant since, Instant now) const;
-  [[nodiscard]] bool just_sent_again(Psn psn, std::uint32_t count, Instant now) const;
-  void note_sent_again(const Response& response, Instant now);
-  void resend_responses(const wire::Edn& edn, Instant now);
-  void repeat_with_data();
+  // Drops reported by a switch (repeated_responses.h).
+  [[nodiscard]] RepeatedResponses repeated_responses() {
+    return RepeatedResponses{{.env = env,
+                              .identity = identity,
+                              .window = window,
+                              .resources = resources,
+                              .log = response_log,
+                              .ack = ack,
+                              .round_trip = feedback_rtt.smoothed(),
+                              .mtu = mtu,
+                              .msn = msn,
+                              .bitmap = speaks_bitmap(),
+                              .serving = started && !halted,
+                              .established = established}};
+  }
 
   // acknowledge.cc
   void note_for_acknowledgement(bool asked, Instant now) { ack.on_packet(asked, speaks_bitmap(), now); }

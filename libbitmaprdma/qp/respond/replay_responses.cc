@@ -12,7 +12,7 @@ void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
   if (request_checks().read(packet) != Verdict::kDone) return drop(DropReason::kEarlyInvalid, packet, now);
   if (static_cast<std::uint32_t>(distance(base(), psn)) < count) return drop(DropReason::kOutOfWindow, packet, now);
   if (resources.will_response(psn, count, mtu)) return drop(DropReason::kDuplicate, packet, now);
-  if (just_sent_again(psn, count, now)) return drop(DropReason::kDuplicate, packet, now);
+  if (repeated_responses().have_just_left(psn, count, now)) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
   note_rerequested(psn, count, now);
   Response response;
@@ -33,7 +33,8 @@ void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
 void Responder::Impl::replay_atomic(const wire::Packet& packet, Instant now) {
   const auto* result = resources.find_atomic(packet.bth.psn);
   if (speaks_bitmap()) ack.force(now);
-  if (result == nullptr || just_sent_again(result->psn, 1, now)) return drop(DropReason::kDuplicate, packet, now);
+  if (result == nullptr || repeated_responses().have_just_left(result->psn, 1, now))
+    return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
   note_rerequested(packet.bth.psn, 1, now);
   Response response;
@@ -51,7 +52,7 @@ void Responder::Impl::replay_atomic(const wire::Packet& packet, Instant now) {
 void Responder::Impl::replay_confirmation(const wire::Packet& packet, Instant now) {
   if (speaks_bitmap()) ack.force(now);
   if (resources.will_response(packet.bth.psn, 1, mtu)) return drop(DropReason::kDuplicate, packet, now);
-  if (just_sent_again(packet.bth.psn, 1, now)) return drop(DropReason::kDuplicate, packet, now);
+  if (repeated_responses().have_just_left(packet.bth.psn, 1, now)) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
   note_rerequested(packet.bth.psn, 1, now);
   confirm(packet, /*replay=*/true);
@@ -67,7 +68,7 @@ void Responder::Impl::confirm(const wire::Packet& packet, bool replay) {
   response.msn = msn;
   response.message = packet.bxth.msn;
   resources.push(response);
-  if (!replay) log_response(response, /*is_read=*/false);
+  if (!replay) log_response(response_log, identity, response, /*is_read=*/false, mtu, last_call);
 }
 
 }  // namespace brdma::qp

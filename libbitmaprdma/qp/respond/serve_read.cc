@@ -107,7 +107,7 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& response, T
   fill_path_fields(packet, response, batch);
   batch.add(packet, size == 0 ? std::span<const Slice>{} : std::span<const Slice>{&slice, 1}, size);
   count_response(packet, response, size, now);
-  if (response.replay) note_sent_again(response, now);
+  if (response.replay) repeated_responses().on_left_again(response, now);
   response.started = true;
   response.psn = response.psn + 1;
   response.packet_index = (response.packet_index + 1) & 0xFF'FFFF;
@@ -137,7 +137,7 @@ Responder::Impl::Sending Responder::Impl::send_by_reference(Response& response, 
   batch.add(packet, {&slice, 1}, size);
   env.count(Counter::kByReference);
   count_response(packet, response, size, now);
-  if (response.replay) note_sent_again(response, now);
+  if (response.replay) repeated_responses().on_left_again(response, now);
   return Sending::kDone;
 }
 
@@ -163,7 +163,7 @@ Responder::Impl::Sending Responder::Impl::send_atomic_response(const Response& r
   fill_path_fields(packet, response, batch);
   batch.add(packet, {}, 0);
   count_response(packet, response, sizeof response.original, now);
-  if (response.replay) note_sent_again(response, now);
+  if (response.replay) repeated_responses().on_left_again(response, now);
   return Sending::kDone;
 }
 

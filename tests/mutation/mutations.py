@@ -106,8 +106,8 @@ MUTATIONS = [
     ("an operation begins with two packets marked as here", "registry/mask.h", {
         "words_[0] |= Word{1};": "words_[0] |= Word{3};",
     }),
-    ("what escaped does not find its operation", "qp/receive/receive_operation.cc", {
-        "if (!escape->empty()) release_escaped(start.number, now);": "",
+    ("what escaped does not find its operation", "qp/receive/operation_receiver.cc", {
+        "if (!parts_.operations.escape_->empty()) release(start.number, now);": "",
     }),
     ("large commands go first", "registry/command_queues.h", {
         "if (regular_.first == nullptr) return large_.first;":
@@ -146,7 +146,7 @@ MUTATIONS = [
     }),
     # --- large transfers, congestion ---
     ("what waits for the start of its operation is reported as lost", "qp/receive/acknowledge.cc", {
-        "const Psn end = before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
+        "const Psn end = operations.before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
     }),
     ("tail drops are taken for random loss", "congestion/queue_loss.cc", {
         "if (at_.lost < kConfig.least_lost * packet_bytes) return false;": "if (at_.lost < packet_bytes * 1'000'000) return false;",
@@ -240,6 +240,30 @@ MUTATIONS = [
     }),
     ("a packet without a receive is refused for ever", "qp/receive/base_packet.h", {
         "void advance() { named_ = refused_ = false; }": "void advance() { named_ = false; }",
+    }),
+    ("an early SEND takes receives from a shared queue that others need", "qp/receive/request_checks.h", {
+        "    if (index >= parts_.receives.size() && static_cast<std::int64_t>(index) > ahead(packet)) return std::nullopt;\n": "",
+    }),
+    ("a READ may take PSNs of requests that are here", "qp/receive/request_checks.cc", {
+        "if (window.has(psn + i)) return true;": "if (window.has(psn + i)) return false;",
+    }),
+    ("what waits for the start of its operation is acknowledged", "qp/receive/operation_receiver.cc", {
+        "    bits[bit / 8] &= static_cast<std::byte>(~(0x80u >> (bit % 8)));\n": "    (void)bits;\n",
+    }),
+    ("the newest packet is dropped too when its operation's start does not come", "qp/receive/operation_receiver.cc", {
+        "packet.psn == parts_.window.highest() || ": "",
+    }),
+    ("anybody's reference to memory is followed", "qp/receive/fetch_local.cc", {
+        "  if (reference && reference->key != identity.local->peer_key()) return std::nullopt;\n": "",
+    }),
+    ("data by reference is written over that of later packets", "qp/receive/fetch_local.cc", {
+        "    return uncovered(packet.bth.psn, *reference, to);": "    (void)packet;",
+    }),
+    ("a READ's response leaves again though its right is gone", "qp/respond/repeated_responses.cc", {
+        "if (answered->is_read && (parts_": "if (!answered->is_read && (parts_",
+    }),
+    ("a report of an acknowledgement that was never sent is believed", "qp/respond/repeated_responses.cc", {
+        "!parts_.established || beyond > 0 ||": "!parts_.established || beyond > 1000 ||",
     }),
     ("an acknowledgement of segments that have not left is believed", "qp/send/segments.cc", {
         "return newest.end() > next && is_named(ack, newest.number);": "return false;",

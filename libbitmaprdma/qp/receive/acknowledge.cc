@@ -40,7 +40,7 @@ std::uint16_t Responder::Impl::judged() const {
   const std::size_t waiting = gaps.first_waiting();
   if (waiting == 0) return 0;
   const bitmap::GapRecord& last = gaps[waiting - 1];
-  const Psn end = before_escaped(last.start + last.length);
+  const Psn end = operations.before_escaped(last.start + last.length);
   return static_cast<std::uint16_t>(std::clamp(distance(end, base()), 0, 0xFFFF));
 }
 
@@ -83,8 +83,8 @@ bool Responder::Impl::send_standard_ack(TransmitBatch& batch, const wire::Aeth& 
   body.tr = echo.received();
   body.made = echo.made(now);
   if (identity.peer_reads_waited && echo.valid()) body.waited = echo.waited();
-  if (operations->used()) [[unlikely]] {
-    const auto completed = operations->completed();
+  if (operations.registered().used()) [[unlikely]] {
+    const auto completed = operations.registered().completed();
     body.operations_valid = true;
     body.operations_next = completed.next;
     body.operations_beyond = completed.beyond;
@@ -131,7 +131,7 @@ bool Responder::Impl::send_with_bits(TransmitBatch& batch, const wire::Aeth& aet
   const std::uint32_t range_count = more ? list_ranges(base() + bit_count, ranges.data()) : 0;
   window.export_bits(bit_count, bits.data());
   if (bit_count > 0) bits[0] &= std::byte{0x7F};
-  if (!escape->empty()) hide_escaped(bit_count, bits.data());
+  if (!operations.escape().empty()) operations.hide_escaped(base(), bit_count, bits.data());
   body.highest = only_base ? base() - 1 : window.highest();
   body.judged = judged();
   body.bit_count = static_cast<std::uint16_t>(bit_count);

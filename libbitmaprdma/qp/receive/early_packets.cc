@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "memory/copy.h"
 
 namespace brdma::qp {
 
@@ -203,6 +204,11 @@ std::size_t EarlyPackets::block(const std::byte* place) const {
 
 std::size_t EarlyPackets::blocks_of(const Place& place) const {
   return block(place.begin) == block(place.begin + place.size - 1) ? 1 : 2;
+}
+
+bool EarlyPackets::copy_uncovered(Psn psn, std::byte* place, ConstBytes payload) const {
+  const Run run = uncovered(psn, place, payload.size());
+  return copy_end_last(place + run.offset, payload.subspan(run.offset, run.size));
 }
 
 EarlyPackets::Run EarlyPackets::uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const {

@@ -71,6 +71,8 @@ class EarlyPackets {
       return {0, size};
     return uncovered_slow(psn, place, size);
   }
+  // Copies that part to `place`. False: part of the memory is not mapped.
+  [[nodiscard]] bool copy_uncovered(Psn psn, std::byte* place, ConstBytes payload) const;
   [[nodiscard]] bool any_placed() const { return place_count_ > 0; }
   // Places looked at by uncovered() so far: a few a packet, however many there are.
   [[nodiscard]] std::uint64_t places_searched() const { return searched_; }

@@ -1,9 +1,10 @@
 // qp/receive/execute.cc - in-order execution of a request: everything before its PSN has been executed. The state kept
 // between packets (`message`) does not depend on the packet format: one message may come in standard and in bitmap
 // packets.
-#include <algorithm>
+#include <atomic>
+#include <cstring>
 
-#include "qp/receive/notify_write.h"
+#include "qp/queues/notify_write.h"
 #include "qp/receive/responder_impl.h"
 
 namespace brdma::qp {
@@ -11,10 +12,7 @@ namespace {
 
 using wire::RcOp;
 
-constexpr std::uint32_t kSerialMask = 0xFF'FFFF;      // MSN and RSN
-constexpr std::uint32_t kRequestBytesMax = 1u << 31;  // IBTA 9.7.2
-constexpr std::uint32_t kReadPacketsMax = 1u << 22;   // a quarter of the PSN space, as the largest window
-constexpr std::size_t kAtomicBytes = 8;
+constexpr std::uint32_t kSerialMask = 0xFF'FFFF;  // MSN and RSN
 
 // The application's threads may use the same word: a real atomic operation, not a load and a store. False: the memory
 // is not mapped.
@@ -34,19 +32,12 @@ Verdict Responder::Impl::execute(const wire::Packet& packet, bool placed, Outcom
   return wire::is_atomic(packet.op) ? execute_atomic(packet) : execute_confirmed(packet);
 }
 
-// IBTA 9.7.4.1.6: First and Middle carry exactly the path MTU; Last and Only at most that. Data by reference has its
-// own limit (wire/local_reference.h).
-bool Responder::Impl::payload_fits_opcode(const wire::Packet& packet) const {
-  if (wire::is_last_or_only(packet.op) ? packet.payload.size() <= mtu : packet.payload.size() == mtu) return true;
-  return packet.bxth.by_reference();
-}
-
 Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
   const bool first = wire::is_first_or_only(packet.op);
   const bool last = wire::is_last_or_only(packet.op);
   if (first != (message.kind == Message::Kind::kNone)) return Verdict::kInvalidRequest;
   if (!first && message.kind != Message::Kind::kSend) return Verdict::kInvalidRequest;
-  if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
+  if (!payload_fits_opcode(packet, mtu)) return Verdict::kInvalidRequest;
   if (!receives.has(0)) return Verdict::kNotReady;
   // Its RSN and index decided the place of the data: they must match the values known in order.
   if (placed && (packet.bxth.rsn != rsn || packet.bxth.packet_index != message.packets)) {
@@ -59,7 +50,7 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
   }
   memory::Fault fault = memory::Fault::kNone;
   if (packet.bxth.by_reference()) [[unlikely]] {
-    const Verdict verdict = fetch_send(packet, fault);
+    const Verdict verdict = local_fetch().send(packet, receives, message.bytes, fault);
     if (verdict != Verdict::kDone && fault == memory::Fault::kNone) return verdict;
   } else if (!placed) {
     fault = receives.scatter(env.memory, identity.pd, 0, message.bytes, packet.payload);
@@ -87,7 +78,7 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
 // Checks of the whole message, on its first packet.
 Verdict Responder::Impl::begin_write(const wire::Packet& packet, std::byte*& to) {
   if ((identity.attributes.access & kAccessRemoteWrite) == 0) return Verdict::kInvalidRequest;
-  if (packet.reth.length > kRequestBytesMax) return Verdict::kInvalidRequest;
+  if (packet.reth.length > RequestChecks::kBytesMax) return Verdict::kInvalidRequest;
   const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, packet.reth.length,
                                         kAccessRemoteWrite, &to);
   if (fault != memory::Fault::kNone) return Verdict::kAccessError;
@@ -101,7 +92,8 @@ Verdict Responder::Impl::execute_single_write(const wire::Packet& packet) {
   std::byte* to = nullptr;
   if (const Verdict verdict = begin_write(packet, to); verdict != Verdict::kDone) return verdict;
   if (packet.payload.size() != packet.reth.length) return Verdict::kInvalidRequest;
-  if (!packet.payload.empty() && !copy_uncovered(packet.bth.psn, to, packet.payload)) return Verdict::kAccessError;
+  if (!packet.payload.empty() && !copy_uncovered(out_of_order, packet.bth.psn, to, packet.payload))
+    return Verdict::kAccessError;
   if (env.memory.watched() != 0) [[unlikely]]
     notify_write(env, packet.reth, identity.qpn);
   msn = (msn + 1) & kSerialMask;
@@ -113,7 +105,7 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
   const bool last = wire::is_last_or_only(packet.op);
   if (first != (message.kind == Message::Kind::kNone)) return Verdict::kInvalidRequest;
   if (!first && message.kind != Message::Kind::kWrite) return Verdict::kInvalidRequest;
-  if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
+  if (!payload_fits_opcode(packet, mtu)) return Verdict::kInvalidRequest;
   const bool immediate = wire::has_immediate(packet.op);
   // Before any write or count: the same packet will come again.
   if (immediate && !receives.has(0)) return Verdict::kNotReady;
@@ -129,7 +121,8 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
   const std::uint64_t bytes = message.bytes + data_bytes(packet);
   if (last ? bytes != message.reth.length : bytes >= message.reth.length) return Verdict::kInvalidRequest;
   if (packet.bxth.by_reference()) [[unlikely]] {
-    const Verdict verdict = fetch_write(packet, to);
+    const Verdict verdict = local_fetch().write(
+        packet, {.rkey = message.reth.rkey, .address = message.reth.address + message.bytes, .memory = to});
     if (verdict != Verdict::kDone) return verdict;
   } else if (!placed && !place_write(packet, to)) {
     return Verdict::kAccessError;
@@ -155,44 +148,19 @@ bool Responder::Impl::place_write(const wire::Packet& packet, std::byte* to) {
   const std::size_t size = packet.payload.size();
   if (size == 0) return true;
   // A registered operation's key was looked up once; the result holds until a region goes.
-  if (to == nullptr && packet.bxth.operation_packets != 0) to = registered_place(packet);
+  if (to == nullptr && packet.bxth.operation_packets != 0) to = operations.place_of(packet, env.memory);
   if (to == nullptr) {
     const auto fault = env.memory.resolve(identity.accessor(), message.reth.rkey, message.reth.address + message.bytes,
                                           size, kAccessRemoteWrite, &to);
     if (fault != memory::Fault::kNone) return false;
   }
-  return copy_uncovered(packet.bth.psn, to, packet.payload);
-}
-
-Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
-  if ((identity.attributes.access & kAccessRemoteRead) == 0) return Verdict::kInvalidRequest;
-  if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
-  if (packet.reth.length > kRequestBytesMax) return Verdict::kInvalidRequest;
-  const std::uint32_t packets = response_packets(packet.reth.length, mtu);
-  // Not the window: an in-order READ needs no bits. A READ sent as a standard packet was cut before the peer knew our
-  // window; it may come again as a bitmap packet.
-  if (packets > kReadPacketsMax) return Verdict::kInvalidRequest;
-  std::byte* bytes = nullptr;
-  const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, packet.reth.length,
-                                        kAccessRemoteRead, &bytes);
-  return fault == memory::Fault::kNone ? Verdict::kDone : Verdict::kAccessError;
-}
-
-// A READ's responses take PSNs of other received requests: the peer contradicts itself.
-bool Responder::Impl::overlaps_early(const wire::Packet& packet) const {
-  if (find_early(packet.bth.psn) != nullptr) return false;  // it came early itself: checked then
-  const std::uint32_t packets = psns_of(packet);
-  const auto known = static_cast<std::uint32_t>(std::max(distance(window.highest(), packet.bth.psn) + 1, 0));
-  for (std::uint32_t i = 1; i < std::min(packets, known); ++i) {
-    if (window.has(packet.bth.psn + i)) return true;
-  }
-  return false;
+  return copy_uncovered(out_of_order, packet.bth.psn, to, packet.payload);
 }
 
 Verdict Responder::Impl::execute_read(const wire::Packet& packet) {
-  const Verdict verdict = check_read(packet);
+  const Verdict verdict = request_checks().read(packet);
   if (verdict != Verdict::kDone) return verdict;
-  if (!window.empty() && overlaps_early(packet)) return Verdict::kInvalidRequest;
+  if (!window.empty() && early_checks().overlaps(packet)) return Verdict::kInvalidRequest;
   if (!resources.room_for_request()) return Verdict::kNotReady;
   env.count(Counter::kReadRequests);
   msn = (msn + 1) & kSerialMask;
@@ -208,25 +176,13 @@ Verdict Responder::Impl::execute_read(const wire::Packet& packet) {
   response.message = packet.bxth.msn;
   response.packet_index = packet.bxth.packet_index;
   resources.push(response);
-  log_response(response, /*is_read=*/true);
-  return Verdict::kDone;
-}
-
-Verdict Responder::Impl::check_atomic(const wire::Packet& packet, std::byte** word) const {
-  if ((identity.attributes.access & kAccessRemoteAtomic) == 0) return Verdict::kInvalidRequest;
-  if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
-  if (packet.atomic.address % kAtomicBytes != 0) return Verdict::kInvalidRequest;
-  const auto fault = env.memory.resolve(identity.accessor(), packet.atomic.rkey, packet.atomic.address, kAtomicBytes,
-                                        kAccessRemoteAtomic, word);
-  if (fault != memory::Fault::kNone) return Verdict::kAccessError;
-  // An aligned address in a region whose own start is not: no single machine operation is possible.
-  if (reinterpret_cast<std::uintptr_t>(*word) % kAtomicBytes != 0) return Verdict::kInvalidRequest;
+  log_response(response_log, identity, response, /*is_read=*/true, mtu, last_call);
   return Verdict::kDone;
 }
 
 Verdict Responder::Impl::execute_atomic(const wire::Packet& packet) {
   std::byte* word = nullptr;
-  const Verdict verdict = check_atomic(packet, &word);
+  const Verdict verdict = request_checks().atomic(packet, word);
   if (verdict != Verdict::kDone) return verdict;
   if (!resources.room_for_request()) return Verdict::kNotReady;
   Response response;
@@ -241,6 +197,46 @@ Verdict Responder::Impl::execute_atomic(const wire::Packet& packet) {
   resources.push(response);
   resources.remember_atomic(response.psn, response.original, response.msn);
   return Verdict::kDone;
+}
+
+// ATOMIC WRITE and FLUSH (IBTA 1.5, annex A19). A READ response without data answers both, and their duplicates: it
+// only confirms execution, so no record is needed. Persistence: no known memory outlives the machine, so no region and
+// no queue pair grants it.
+Verdict Responder::Impl::execute_confirmed(const wire::Packet& packet) {
+  std::byte* word = nullptr;
+  const bool flush = packet.op == wire::RcOp::kFlush;
+  const Verdict verdict = flush ? request_checks().flush(packet) : request_checks().atomic_write(packet, word);
+  if (verdict != Verdict::kDone) return verdict;
+  if (!resources.room_for_request()) return Verdict::kNotReady;
+  if (flush) {
+    // Data placed before is visible to all threads that see the response's effects.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  } else if (!store_word(packet, word)) {
+    return Verdict::kAccessError;
+  }
+  env.count(flush ? Counter::kFlushRequests : Counter::kAtomicWriteRequests);
+  msn = (msn + 1) & kSerialMask;
+  confirm(packet, /*replay=*/false);
+  return Verdict::kDone;
+}
+
+// One store, bytes unchanged: they are the application's. If a later WRITE has been placed over a part of it already,
+// the steps cannot be distinguished any more. False: the word is not mapped.
+bool Responder::Impl::store_word(const wire::Packet& packet, std::byte* word) {
+  const bool covered = out_of_order != nullptr &&
+                       out_of_order->early.uncovered(packet.bth.psn, word, RequestChecks::kAtomicBytes).size !=
+                           RequestChecks::kAtomicBytes;
+  bool done = false;
+  if (covered) [[unlikely]] {
+    done = copy_uncovered(out_of_order, packet.bth.psn, word, packet.payload);
+  } else {
+    std::uint64_t value = 0;
+    std::memcpy(&value, packet.payload.data(), RequestChecks::kAtomicBytes);
+    done = memory::store(word, value);
+  }
+  if (done && env.memory.watched() != 0) [[unlikely]]
+    notify_write(env, packet.reth, identity.qpn);
+  return done;
 }
 
 void Responder::Impl::complete_receive(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes,

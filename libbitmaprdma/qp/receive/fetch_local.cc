@@ -1,13 +1,9 @@
-// Receiver of data by reference (docs/local.md): WRITEs and SENDs are executed only in order, so an early packet is
-// held as its reference.
 #include "qp/receive/fetch_local.h"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "memory/copy.h"
-#include "qp/receive/responder_impl.h"
 #include "qp/state/limits.h"
 #include "qp/state/local_path.h"
 
@@ -34,18 +30,18 @@ bool all_writable(std::span<const Slice> slices) {
       slices, [](const Slice& slice) { return memory::can_write(const_cast<void*>(slice.data), slice.size); });
 }
 
-// A packet that is not admitted is dropped before any effect: its sender is not the peer, or no peer of ours.
-bool Responder::Impl::admits_reference(const wire::Packet& packet) const {
+bool LocalFetch::admits(const wire::Packet& packet) const {
   if (packet.op == wire::RcOp::kReadRequest) {
-    const LocalPath* const local = identity.local;
+    const LocalPath* const local = parts_.identity.local;
     return local != nullptr && local->peer_fetches && packet.reth.length >= 1 &&
            packet.reth.length <= wire::LocalReference::kBytesMax;
   }
-  return (wire::is_write(packet.op) || wire::is_send(packet.op)) && admitted(identity, packet.payload).has_value();
+  return (wire::is_write(packet.op) || wire::is_send(packet.op)) &&
+         admitted(parts_.identity, packet.payload).has_value();
 }
 
-Verdict Responder::Impl::verdict_of(FetchResult result) const {
-  switch (result) {
+Verdict LocalFetch::fetched(const wire::LocalReference& from, std::span<const Slice> to) const {
+  switch (fetch(parts_.env, parts_.identity, from, to)) {
     case FetchResult::kDone:
       return Verdict::kDone;
     case FetchResult::kGone:
@@ -53,36 +49,36 @@ Verdict Responder::Impl::verdict_of(FetchResult result) const {
     case FetchResult::kFault:
       break;
   }
-  env.count(Counter::kFetchFaults);
+  parts_.env.count(Counter::kFetchFaults);
   return Verdict::kOperationError;
 }
 
-// `to`: the memory of the data of this packet, if known.
-Verdict Responder::Impl::fetch_write(const wire::Packet& packet, std::byte* to) {
-  const auto reference = admitted(identity, packet.payload);
+Verdict LocalFetch::write(const wire::Packet& packet, const Place& place) const {
+  const auto reference = admitted(parts_.identity, packet.payload);
   if (!reference) return Verdict::kNotFetched;  // no longer agreed
+  std::byte* to = place.memory;
   if (to == nullptr) {
-    const auto fault = env.memory.resolve(identity.accessor(), message.reth.rkey, message.reth.address + message.bytes,
-                                          reference->bytes, kAccessRemoteWrite, &to);
+    const auto fault = parts_.env.memory.resolve(parts_.identity.accessor(), place.rkey, place.address,
+                                                 reference->bytes, kAccessRemoteWrite, &to);
     if (fault != memory::Fault::kNone) return Verdict::kAccessError;
   }
-  if (out_of_order != nullptr && out_of_order->early.any_placed()) [[unlikely]]
-    return fetch_uncovered(packet, *reference, to);
+  if (parts_.out_of_order != nullptr && parts_.out_of_order->early.any_placed()) [[unlikely]]
+    return uncovered(packet.bth.psn, *reference, to);
   // The end last, as in copy_end_last(): after all data has been fetched without error.
   alignas(8) std::array<std::byte, 8> end;
   const std::size_t kept = std::min<std::size_t>(end.size(), reference->bytes), before = reference->bytes - kept;
   const std::array<Slice, 2> both{Slice{to, before}, Slice{end.data(), kept}};
   const std::span<const Slice> slices{before == 0 ? &both[1] : both.data(), before == 0 ? 1u : 2u};
-  const Verdict verdict = verdict_of(fetch(env, identity, *reference, slices));
+  const Verdict verdict = fetched(*reference, slices);
   if (verdict == Verdict::kDone)
     return copy_end_last(to + before, ConstBytes{end.data(), kept}) ? verdict : Verdict::kAccessError;
   return verdict == Verdict::kOperationError && !all_writable(slices) ? Verdict::kAccessError : verdict;
 }
 
 // Packets of later PSNs may have been written here already: fetches piece by piece around them.
-Verdict Responder::Impl::fetch_uncovered(const wire::Packet& packet, const wire::LocalReference& all, std::byte* to) {
+Verdict LocalFetch::uncovered(Psn psn, const wire::LocalReference& all, std::byte* to) const {
   std::array<std::byte, 1024> step;  // rarely used, and on the stack of whichever thread polls
-  const std::size_t most = std::min<std::size_t>(step.size(), mtu);
+  const std::size_t most = std::min<std::size_t>(step.size(), parts_.mtu);
   for (const LocalPiece& piece : all.pieces()) {
     for (std::uint32_t done = 0; done < piece.length;) {
       wire::LocalReference part;
@@ -90,9 +86,10 @@ Verdict Responder::Impl::fetch_uncovered(const wire::Packet& packet, const wire:
       part.bytes = static_cast<std::uint32_t>(std::min<std::size_t>(piece.length - done, most));
       part.piece[0] = {piece.address + done, part.bytes};
       const Slice slice{step.data(), part.bytes};
-      const Verdict verdict = verdict_of(fetch(env, identity, part, {&slice, 1}));
+      const Verdict verdict = fetched(part, {&slice, 1});
       if (verdict != Verdict::kDone) return verdict;
-      if (!copy_uncovered(packet.bth.psn, to, ConstBytes{step.data(), part.bytes})) return Verdict::kAccessError;
+      const ConstBytes bytes{step.data(), part.bytes};
+      if (!copy_uncovered(parts_.out_of_order, psn, to, bytes)) return Verdict::kAccessError;
       done += part.bytes;
       to += part.bytes;
     }
@@ -100,43 +97,19 @@ Verdict Responder::Impl::fetch_uncovered(const wire::Packet& packet, const wire:
   return Verdict::kDone;
 }
 
-Verdict Responder::Impl::fetch_send(const wire::Packet& packet, memory::Fault& own_fault) {
+Verdict LocalFetch::send(const wire::Packet& packet, const ReceiveQueue& receives, std::uint64_t offset,
+                         memory::Fault& own_fault) const {
   own_fault = memory::Fault::kNone;
-  const auto reference = admitted(identity, packet.payload);
+  const auto reference = admitted(parts_.identity, packet.payload);
   if (!reference) return Verdict::kNotFetched;
   std::array<Slice, kSgesMax> slices;
   std::size_t count = 0;
-  own_fault = receives.resolve(env.memory, identity.pd, 0, message.bytes, reference->bytes, slices, count);
+  own_fault = receives.resolve(parts_.env.memory, parts_.identity.pd, 0, offset, reference->bytes, slices, count);
   if (own_fault != memory::Fault::kNone) return Verdict::kOperationError;
   const std::span<const Slice> all{slices.data(), count};
-  const Verdict verdict = verdict_of(fetch(env, identity, *reference, all));
+  const Verdict verdict = fetched(*reference, all);
   if (verdict == Verdict::kOperationError && !all_writable(all)) own_fault = memory::Fault::kNotThere;
   return verdict;
-}
-
-// A READ response by reference: one packet with the location of all data. Its key was looked up just now, as for data.
-Responder::Impl::Sending Responder::Impl::send_by_reference(Response& response, TransmitBatch& batch, Instant now) {
-  wire::Packet packet = response_packet(response, wire::RcOp::kReadResponseOnly, now);
-  packet.bxth.operation = wire::Bxth::kByReference;
-  const std::size_t size = wire::reference_size(1);
-  if (!batch.fits(TransmitBatch::packet_bytes(packet, size), 1, true)) return Sending::kFull;
-  std::byte* data = nullptr;
-  const auto fault = env.memory.resolve(identity.accessor(), response.rkey, response.address, response.bytes_left,
-                                        kAccessRemoteRead, &data);
-  if (fault != memory::Fault::kNone) {
-    refuse_read(response);
-    return Sending::kMore;
-  }
-  if (identity.local == nullptr) return Sending::kStale;
-  std::array<std::byte, wire::kReferenceSizeMax> bytes;
-  const LocalPiece piece{reinterpret_cast<std::uintptr_t>(data), response.bytes_left};
-  const Slice slice{bytes.data(), wire::emit_reference(identity.local->own_key(), {&piece, 1}, bytes.data())};
-  fill_path_fields(packet, response, batch);
-  batch.add(packet, {&slice, 1}, size);
-  env.count(Counter::kByReference);
-  count_response(packet, response, size, now);
-  if (response.replay) note_sent_again(response, now);
-  return Sending::kDone;
 }
 
 }  // namespace brdma::qp

@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "base/warm_pool.h"
 #include "bitmap/gap_table.h"
+#include "memory/copy.h"
 #include "qp/receive/early_packets.h"
 
 namespace brdma::qp {
@@ -88,5 +89,16 @@ struct OutOfOrderState {
 
   [[nodiscard]] std::size_t allocated_bytes() const { return gaps.allocated_bytes() + early.allocated_bytes(); }
 };
+
+// The record of an early packet with that PSN. `state` is null while nothing has come early.
+[[nodiscard]] inline const EarlyPackets::Record* find_early(const OutOfOrderState* state, Psn psn) {
+  return state == nullptr ? nullptr : state->early.find(psn);
+}
+// Copies the part not written by packets of a higher PSN. False: part of the memory is not mapped.
+[[nodiscard]] inline bool copy_uncovered(const OutOfOrderState* state, Psn psn, std::byte* to, ConstBytes payload) {
+  if (state == nullptr) [[likely]]
+    return copy_end_last(to, payload);
+  return state->early.copy_uncovered(psn, to, payload);
+}
 
 }  // namespace brdma::qp

@@ -2,41 +2,29 @@
 // once. All others are held: a message's last packet because programs poll on the last byte; READs, atomics and the
 // like because they see or change memory; standard packets because they don't name their message; packets by reference
 // with the reference. A faulty packet is left unreceived and never answered: it is judged when it comes again in order.
-#include <algorithm>
-#include <cstring>
-
 #include "qp/receive/responder_impl.h"
 
 namespace brdma::qp {
 
 std::optional<DropReason> Responder::Impl::keep_early(const wire::Packet& packet, Instant now) {
-  if (!payload_fits_opcode(packet)) return DropReason::kEarlyInvalid;
-  return in_operation(packet) ? keep_operation(packet, now) : place_or_hold(packet);
+  if (!payload_fits_opcode(packet, mtu)) return DropReason::kEarlyInvalid;
+  if (!in_operation(packet)) return place_or_hold(packet);
+  const auto place = [this](const wire::Packet& known) { return place_or_hold(known); };
+  return operation_receiver().keep(packet, place, now);
 }
 
 std::optional<DropReason> Responder::Impl::place_or_hold(const wire::Packet& packet) {
   if (packet.bitmap && !wire::is_last_or_only(packet.op) && !packet.bxth.by_reference()) {
     return wire::is_write(packet.op) ? place_write_early(packet) : place_send_early(packet);
   }
-  if (const auto reason = check_held(packet)) return reason;
+  if (const auto reason = early_checks().held(packet)) return reason;
   if (!out_of_order->early.hold(base(), packet)) return DropReason::kHoldFull;
   env.count(Counter::kHeldPackets);
   return std::nullopt;
 }
 
-// Index of the posted receive that a bitmap packet's RSN names. Each message in between has a PSN at least: an RSN
-// further away would take the others' receives for nothing.
-std::optional<std::size_t> Responder::Impl::receive_index(const wire::Packet& packet) {
-  const std::size_t index = (packet.bxth.rsn - rsn) & 0xFF'FFFF;
-  if (index >= receives.size() && static_cast<std::int64_t>(index) > distance(packet.bth.psn, base())) {
-    return std::nullopt;
-  }
-  if (!receives.has(index)) return std::nullopt;
-  return index;
-}
-
 std::optional<DropReason> Responder::Impl::place_send_early(const wire::Packet& packet) {
-  const auto index = receive_index(packet);
+  const auto index = early_checks().receive_index(packet);
   if (!index) return DropReason::kEarlyNoReceive;
   const std::uint64_t offset = std::uint64_t{packet.bxth.packet_index} * mtu;
   if (offset + packet.payload.size() > receives[*index].bytes) return DropReason::kEarlyInvalid;
@@ -53,9 +41,9 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
   const std::uint64_t offset = std::uint64_t{packet.bxth.packet_index} * mtu;
   const std::size_t size = packet.payload.size();
   if (offset + size >= packet.reth.length) return DropReason::kEarlyInvalid;  // only a last packet ends the message
-  std::byte* registered = in_operation(packet) ? registered_place(packet) : nullptr;
+  std::byte* registered = in_operation(packet) ? operations.place_of(packet, env.memory) : nullptr;
   if (registered != nullptr) {
-    if (!copy_uncovered(packet.bth.psn, registered, packet.payload)) return DropReason::kEarlyInvalid;
+    if (!copy_uncovered(out_of_order, packet.bth.psn, registered, packet.payload)) return DropReason::kEarlyInvalid;
     out_of_order->early.note_placed(base(), packet, registered);
     env.count(Counter::kPlacedEarly);
     return std::nullopt;
@@ -66,52 +54,9 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
                                         packet.reth.length, kAccessRemoteWrite, &whole);
   if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
   std::byte* const to = whole + offset;
-  if (!copy_uncovered(packet.bth.psn, to, packet.payload)) return DropReason::kEarlyInvalid;
+  if (!copy_uncovered(out_of_order, packet.bth.psn, to, packet.payload)) return DropReason::kEarlyInvalid;
   out_of_order->early.note_placed(base(), packet, to);
   env.count(Counter::kPlacedEarly);
-  return std::nullopt;
-}
-
-bool Responder::Impl::copy_between(Psn psn, std::byte* to, ConstBytes payload) const {
-  const EarlyPackets::Run run = out_of_order->early.uncovered(psn, to, payload.size());
-  return copy_end_last(to + run.offset, payload.subspan(run.offset, run.size));
-}
-
-std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet) {
-  if (packet.op == wire::RcOp::kReadRequest) {
-    const std::uint32_t packets = psns_of(packet);
-    if (static_cast<std::uint64_t>(distance(packet.bth.psn, base())) + packets > window.open()) {
-      return DropReason::kOutOfWindow;
-    }
-    if (check_read(packet) != Verdict::kDone) return DropReason::kEarlyInvalid;
-    return overlaps_early(packet) ? std::optional{DropReason::kEarlyInvalid} : std::nullopt;
-  }
-  if (wire::is_atomic(packet.op)) {
-    std::byte* word = nullptr;
-    return check_atomic(packet, &word) == Verdict::kDone ? std::nullopt : std::optional{DropReason::kEarlyInvalid};
-  }
-  if (wire::is_confirmed(packet.op)) {
-    return check_confirmed(packet) == Verdict::kDone ? std::nullopt : std::optional{DropReason::kEarlyInvalid};
-  }
-  if (!packet.bitmap) return std::nullopt;
-  if (wire::is_send(packet.op) || wire::has_immediate(packet.op)) {
-    // Not marked as received unless its receive is there: the sender must get an RNR NAK for a packet it can send
-    // again.
-    const auto index = receive_index(packet);
-    if (!index) return DropReason::kEarlyNoReceive;
-    // The place of data by reference in the message is known only in order.
-    const std::uint64_t end = packet.bxth.by_reference()
-                                  ? data_bytes(packet)
-                                  : std::uint64_t{packet.bxth.packet_index} * mtu + packet.payload.size();
-    if (wire::is_send(packet.op) && end > receives[*index].bytes) return DropReason::kEarlyInvalid;
-  }
-  if (wire::is_write(packet.op)) {
-    if ((identity.attributes.access & kAccessRemoteWrite) == 0) return DropReason::kEarlyInvalid;
-    std::byte* to = nullptr;
-    const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address,
-                                          data_bytes(packet), kAccessRemoteWrite, &to);
-    if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
-  }
   return std::nullopt;
 }
 

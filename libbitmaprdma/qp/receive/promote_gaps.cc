@@ -70,7 +70,7 @@ bool Responder::Impl::note_later_packet() {
 
 // `packet` arrived inside a gap. True: that gap is closed.
 bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
-  const std::uint32_t count = psns_of(packet);
+  const std::uint32_t count = psns_of(packet, mtu);
   bool closed = false;
   for (std::uint32_t i = 0; i < count && !out_of_order->gaps.empty(); ++i) {
     const Psn psn = packet.bth.psn + i;

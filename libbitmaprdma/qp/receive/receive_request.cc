@@ -10,6 +10,12 @@ namespace {
 
 bool takes_receive(const wire::Packet& packet) { return wire::is_send(packet.op) || wire::has_immediate(packet.op); }
 
+// A packet of an operation was executed in order.
+void operation_executed(Responder::Impl& me, const wire::Packet& packet, Instant now) {
+  if (packet.bxth.operation_start) me.operation_receiver().begin(packet, now);  // its bit is set already
+  me.operations.executed(packet, me.mtu, me.env, me.identity, now);
+}
+
 }  // namespace
 
 Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now) {
@@ -21,7 +27,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   }
   if (take_middle_write(packet, now)) return outcome;
   const Instant newest_before = echo.newest_arrival();
-  if (packet.bxth.by_reference() && !admits_reference(packet)) [[unlikely]] {
+  if (packet.bxth.by_reference() && !local_fetch().admits(packet)) [[unlikely]] {
     drop(DropReason::kBadDescription, packet, now);
     return outcome;
   }
@@ -49,7 +55,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   }
   const Verdict verdict = execute(packet, /*placed=*/false, outcome, now);
   if (verdict == Verdict::kDone) [[likely]] {
-    if (in_operation(packet)) operation_executed(packet, now);
+    if (in_operation(packet)) operation_executed(*this, packet, now);
     if (!established) [[unlikely]] {
       established = true;
       if (identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
@@ -95,9 +101,9 @@ void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Ins
 
 // The packet at the base has been executed.
 void Responder::Impl::advanced(const wire::Packet& packet) {
-  const std::uint32_t count = psns_of(packet);
+  const std::uint32_t count = psns_of(packet, mtu);
   base_packet.advance();
-  if (!escape->empty()) escape.if_made()->forget(base());
+  operations.forget_escaped(base());
   if (out_of_order != nullptr) [[unlikely]] {
     out_of_order->early.release(base());
     out_of_order->receive_wait = ReceiveWait{};
@@ -112,7 +118,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
   const Psn before = base();
   base_packet.unblock();
   while (window.has(base())) {
-    const EarlyPackets::Record* record = find_early(base());
+    const EarlyPackets::Record* record = find_early(out_of_order, base());
     BRDMA_CHECK(record != nullptr);
     const wire::Packet packet = record->packet;  // its payload stays where it is until release()
     const Verdict verdict = execute(packet, record->placed, outcome, now);
@@ -125,7 +131,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
       fail(verdict, packet.bth.psn, outcome);
       break;
     }
-    if (in_operation(packet)) operation_executed(packet, now);
+    if (in_operation(packet)) operation_executed(*this, packet, now);
     advanced(packet);
     if (outcome.to_error) break;  // the completion queue is overrun
   }
@@ -139,7 +145,7 @@ bool Responder::Impl::state_is_full() const {
 
 // Is there a record for its run of PSNs, where a bit stands for several (granularity)?
 bool Responder::Impl::has_record(const wire::Packet& packet) const {
-  const std::uint32_t count = psns_of(packet);
+  const std::uint32_t count = psns_of(packet, mtu);
   const bool room = window.can_receive(packet.bth.psn, count);
   if (!room) env.count(Counter::kRunsRefused);
   return room;
@@ -157,7 +163,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
     return drop(DropReason::kOutOfOrder, packet, now);
   }
   // For an operation, the mask shows a duplicate at once.
-  const bool repeated = in_operation(packet) && look(packet) == registry::Match::kDuplicate;
+  const bool repeated = in_operation(packet) && operations.look(packet, mtu) == registry::Match::kDuplicate;
   if (repeated) env.count(Counter::kOperationDuplicates);
   const bitmap::Arrival arrival = repeated ? bitmap::Arrival::kDuplicate : window.classify(psn);
   if (arrival == bitmap::Arrival::kDuplicate) {
@@ -184,7 +190,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
     return drop(*reason, packet, now);
   }
   const Psn previous_highest = window.highest();
-  const std::uint32_t count = psns_of(packet);
+  const std::uint32_t count = psns_of(packet, mtu);
   if (count == 1) {
     window.receive(psn);
   } else {
@@ -220,48 +226,6 @@ void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) 
   drop(DropReason::kDuplicate, packet, now);
 }
 
-void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
-  const Psn psn = packet.bth.psn;
-  const std::uint32_t count = psns_of(packet);
-  if (speaks_bitmap()) ack.force(now);
-  if (check_read(packet) != Verdict::kDone) return drop(DropReason::kEarlyInvalid, packet, now);
-  if (static_cast<std::uint32_t>(distance(base(), psn)) < count) return drop(DropReason::kOutOfWindow, packet, now);
-  if (resources.will_response(psn, count, mtu)) return drop(DropReason::kDuplicate, packet, now);
-  if (just_sent_again(psn, count, now)) return drop(DropReason::kDuplicate, packet, now);
-  if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
-  note_rerequested(psn, count, now);
-  Response response;
-  response.kind = Response::Kind::kRead;
-  response.bitmap = packet.bitmap;
-  response.replay = true;
-  response.by_reference = packet.bxth.by_reference();
-  response.psn = psn;
-  response.msn = msn;
-  response.rkey = packet.reth.rkey;
-  response.address = packet.reth.address;
-  response.bytes_left = packet.reth.length;
-  response.message = packet.bxth.msn;
-  response.packet_index = packet.bxth.packet_index;
-  resources.push(response);
-}
-
-void Responder::Impl::replay_atomic(const wire::Packet& packet, Instant now) {
-  const auto* result = resources.find_atomic(packet.bth.psn);
-  if (speaks_bitmap()) ack.force(now);
-  if (result == nullptr || just_sent_again(result->psn, 1, now)) return drop(DropReason::kDuplicate, packet, now);
-  if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
-  note_rerequested(packet.bth.psn, 1, now);
-  Response response;
-  response.kind = Response::Kind::kAtomic;
-  response.bitmap = packet.bitmap;
-  response.replay = true;
-  response.psn = result->psn;
-  response.msn = result->msn;
-  response.message = packet.bxth.msn;
-  response.original = result->original;
-  resources.push(response);
-}
-
 Duration Responder::Impl::rnr_hold() const {
   if (recovery().mode == RecoveryMode::kGoBackN) return {};
   return speaks_bitmap() ? recovery().rnr_hold : std::min(recovery().rnr_hold, kStandardRnrHoldMax);
@@ -284,7 +248,7 @@ void Responder::Impl::wait_for_receive(const wire::Packet& packet, Instant now) 
 // It has waited long enough.
 void Responder::Impl::refuse_waiting() {
   out_of_order->receive_wait = ReceiveWait{.until = std::nullopt, .refused = true};
-  if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);
+  if (const EarlyPackets::Record* const waiting = find_early(out_of_order, base())) not_ready(waiting->packet);
 }
 
 // In order without a receive. True: it is held until there is one, or the RNR NAK is due.
@@ -316,7 +280,7 @@ void Responder::Impl::not_ready(const wire::Packet& packet) {
 // lost, the sender only sees silence about later packets, and would reach its retry limit.
 void Responder::Impl::repeat_not_ready(const wire::Packet& behind) {
   if (!base_packet.is_blocked() || !behind.bitmap || !behind.bxth.retransmitted) return;
-  if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);
+  if (const EarlyPackets::Record* const waiting = find_early(out_of_order, base())) not_ready(waiting->packet);
 }
 
 void Responder::Impl::fail(Verdict verdict, Psn psn, Outcome& outcome) {

@@ -47,8 +47,7 @@ void Responder::Impl::reset_connection() {
   paths.reset();
   response_paths.reset();
   response_log.reset();
-  if (auto* const known = operations.if_made()) known->clear();
-  if (auto* const channel = escape.if_made()) channel->clear();
+  operations.clear();
   resources.reset(0);
   message = Message{};
   msn = rsn = 0;
@@ -101,7 +100,8 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
   owed.reset();
   if (halted) return outcome;
   ack.on_time(ack_delay(), now);
-  expire_escaped(now);
+  const bool none_escaped = operations.escape().empty();
+  if (!none_escaped && operation_receiver().expire(feedback_rtt.smoothed(), now)) scan_gaps(now, now);
   if (base_packet.retry_due()) {
     retry_base(outcome, now);
     return outcome;
@@ -129,7 +129,7 @@ std::optional<Instant> Responder::Impl::next_timeout() const {
     if (const auto until = out_of_order->receive_wait.until) sooner(*until);
   }
   if (ack.pending() && !ack.forced()) sooner(acknowledgement_deadline());
-  if (const auto expiry = escape->next_deadline(escape_time())) sooner(*expiry);
+  if (const auto expiry = operations.next_expiry(env.config.transfer, feedback_rtt.smoothed())) sooner(*expiry);
   return next;
 }
 
@@ -187,8 +187,14 @@ bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
 }
 bool Responder::in_midst_of_message() const { return impl_->message.kind != Impl::Message::Kind::kNone; }
 void Responder::send_final_acks() { impl_->send_final_acks(); }
-std::uint64_t Responder::handle_edn(const wire::Edn& edn, Instant now) { return impl_->handle_edn(edn, now); }
-void Responder::repeat_with_data() { impl_->repeat_with_data(); }
+std::uint64_t Responder::handle_edn(const wire::Edn& edn, Instant now) {
+  impl_->last_call = now;
+  return impl_->repeated_responses().on_report(edn, now);
+}
+// Resent data may have carried an acknowledgement: it carries the present one.
+void Responder::repeat_with_data() {
+  if (impl_->established && !impl_->halted) impl_->ack.repeat_with_data();
+}
 Responder::Snapshot Responder::snapshot() const {
   const Impl& me = *impl_;
   return {.next = me.base(),
@@ -202,8 +208,8 @@ Responder::Snapshot Responder::snapshot() const {
           .window = me.window.window(),
           .bitmap = me.window.use(),
           .state_bytes = me.window.allocated_bytes() + me.records_bytes(),
-          .operations = me.operations->size(),
-          .escaped = me.escape->size(),
+          .operations = me.operations.registered().size(),
+          .escaped = me.operations.escape().size(),
           .responses = me.resources.size(),
           .receives = me.receives.size()};
 }

@@ -45,7 +45,7 @@ class Responder {
   void flush(Instant now);                             // to ERR: receives complete as kFlushed
   // A request (RC or bitmap mode). Its ICRC and peer address have been checked.
   Outcome handle_request(const wire::Packet& packet, Instant now);
-  // A switch has dropped responses or acknowledgements of ours (resend_responses.cc); or data of ours, which may have
+  // A switch has dropped responses or acknowledgements of ours (repeated_responses.h); or data of ours, which may have
   // carried an acknowledgement. Returns how many bytes leave again.
   std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
   void withdraw(Instant now);  // QueuePair::withdraw

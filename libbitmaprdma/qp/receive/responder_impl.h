@@ -3,7 +3,7 @@
 //   handle_request -> admission (receive_request.cc)
 //        psn == base    -> execute (execute.cc) -> advanced -> drain (early packets that are in order now)
 //        psn ahead      -> place_early / hold_early (place_early.cc), gap records (promote_gaps.cc)
-//        psn behind     -> duplicate (receive_request.cc), answered again (serve_read.cc)
+//        psn behind     -> duplicate (receive_request.cc), answered again (replay_responses.cc)
 //   poll_...       -> serve_read.cc (responses, atomics, NAKs), promote_gaps.cc (FFM), acknowledge.cc
 #pragma once
 
@@ -13,42 +13,30 @@
 #include <optional>
 #include <vector>
 
-#include "base/lazy.h"
 #include "bitmap/receive_window.h"
-#include "memory/copy.h"
 #include "qp/paths/paths_receive.h"
 #include "qp/paths/response_paths.h"
 #include "qp/queues/receive_queue.h"
 #include "qp/receive/acknowledgement_schedule.h"
 #include "qp/receive/base_packet.h"
+#include "qp/receive/fetch_local.h"
 #include "qp/receive/gap_receiver.h"
+#include "qp/receive/operation_receiver.h"
 #include "qp/receive/out_of_order.h"
+#include "qp/receive/request_checks.h"
 #include "qp/receive/responder.h"
+#include "qp/receive/verdict.h"
+#include "qp/respond/repeated_responses.h"
 #include "qp/respond/responder_resources.h"
-#include "qp/respond/response_log.h"
 #include "recovery/gap_judge.h"
 #include "recovery/learnt_tolerance.h"
 #include "recovery/rtt_estimator.h"
-#include "registry/escape_channel.h"
-#include "registry/receive_registry.h"
 #include "wire/control.h"
-#include "wire/edn.h"
-#include "wire/local_reference.h"
 
 namespace brdma::qp {
 
 inline constexpr Duration kAckDelayOutOfOrder = 5_us;
 inline constexpr Duration kRepeatFirst = 500_us;  // of an FFM; the path's RTT is not known yet
-
-// Result of a packet's in-order execution.
-enum class Verdict : std::uint8_t {
-  kDone,
-  kNotReady,        // no receive posted, or no room for another response: RNR NAK, the base stays
-  kInvalidRequest,  // NAK 0x61, queue pair to error
-  kAccessError,     // NAK 0x62; also of memory that is no longer mapped
-  kOperationError,  // NAK 0x63: our own receive buffer is at fault, or memory to be fetched
-  kNotFetched,      // its data is not available (any more): as if it had not come
-};
 
 struct Responder::Impl {
   Impl(const Environment& environment, Identity& owner);
@@ -84,9 +72,6 @@ struct Responder::Impl {
   [[nodiscard]] bool has_record(const wire::Packet& packet) const;
   void note_duplicate(const wire::Packet& packet, Instant now);
   void handle_duplicate(const wire::Packet& packet, Instant now);
-  void replay_read(const wire::Packet& packet, Instant now);
-  void replay_atomic(const wire::Packet& packet, Instant now);
-  void replay_confirmation(const wire::Packet& packet, Instant now);
   void drain(Outcome& outcome, Instant now);
   void fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now);
   void retry_base(Outcome& outcome, Instant now);
@@ -109,74 +94,29 @@ struct Responder::Impl {
   Verdict execute_read(const wire::Packet& packet);
   Verdict execute_atomic(const wire::Packet& packet);
   bool place_write(const wire::Packet& packet, std::byte* to);  // `to`: its place, if known
-  // execute_confirmed.cc: ATOMIC WRITE, FLUSH
-  Verdict execute_confirmed(const wire::Packet& packet);
-  void confirm(const wire::Packet& packet, bool replay);
-  [[nodiscard]] Verdict check_confirmed(const wire::Packet& packet) const;
-  [[nodiscard]] Verdict check_atomic_write(const wire::Packet& packet, std::byte** word) const;
-  [[nodiscard]] Verdict check_flush(const wire::Packet& packet) const;
+  Verdict execute_confirmed(const wire::Packet& packet);        // ATOMIC WRITE, FLUSH
   [[nodiscard]] bool store_word(const wire::Packet& packet, std::byte* word);
-  [[nodiscard]] bool payload_fits_opcode(const wire::Packet& packet) const;
-  [[nodiscard]] Verdict check_read(const wire::Packet& packet) const;
-  [[nodiscard]] bool overlaps_early(const wire::Packet& packet) const;
-  [[nodiscard]] Verdict check_atomic(const wire::Packet& packet, std::byte** word) const;
   void complete_receive(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes, Outcome& outcome,
                         Instant now);
+  // Views of what a request must satisfy first (request_checks.h).
+  [[nodiscard]] RequestChecks request_checks() const { return RequestChecks{{env.memory, identity, mtu}}; }
+  [[nodiscard]] EarlyChecks early_checks() {
+    return EarlyChecks{{env.memory, identity, window, out_of_order, receives, mtu, rsn}};
+  }
 
-  // fetch_local.cc: data by reference
-  [[nodiscard]] bool admits_reference(const wire::Packet& packet) const;
-  [[nodiscard]] Verdict verdict_of(FetchResult result) const;
-  Verdict fetch_write(const wire::Packet& packet, std::byte* to);
-  Verdict fetch_uncovered(const wire::Packet& packet, const wire::LocalReference& all, std::byte* to);
-  Verdict fetch_send(const wire::Packet& packet, memory::Fault& own_fault);
-  [[nodiscard]] static std::size_t data_bytes(const wire::Packet& packet) {
-    if (packet.bxth.by_reference()) [[unlikely]]
-      return wire::referenced_bytes(packet.payload);
-    return packet.payload.size();
-  }
-  // PSNs that a request takes: one for each READ response.
-  [[nodiscard]] std::uint32_t psns_of(const wire::Packet& packet) const {
-    return packet.op == wire::RcOp::kReadRequest && !packet.bxth.by_reference()
-               ? response_packets(packet.reth.length, mtu)
-               : std::uint32_t{1};
-  }
+  // Data by reference (fetch_local.h).
+  [[nodiscard]] LocalFetch local_fetch() const { return LocalFetch{{env, identity, out_of_order, mtu}}; }
 
   // place_early.cc: nullopt when the packet is now kept (and may be marked as received), else the reason.
   std::optional<DropReason> keep_early(const wire::Packet& packet, Instant now);
   std::optional<DropReason> place_or_hold(const wire::Packet& packet);
   std::optional<DropReason> place_send_early(const wire::Packet& packet);
   std::optional<DropReason> place_write_early(const wire::Packet& packet);
-  std::optional<DropReason> check_held(const wire::Packet& packet);
-  [[nodiscard]] std::optional<std::size_t> receive_index(const wire::Packet& packet);
 
-  // receive_operation.cc
-  [[nodiscard]] std::uint64_t target_of(const wire::Packet& packet) const;
-  [[nodiscard]] registry::Match look(const wire::Packet& packet) const;
-  [[nodiscard]] std::byte* registered_place(const wire::Packet& packet) const;
-  void register_operation(const wire::Packet& packet, Instant now);
-  void note_operation(const wire::Packet& packet, registry::Match match, Instant now);
-  void enter_operation(const wire::Packet& packet, Instant now);
-  void operation_executed(const wire::Packet& packet, Instant now);
-  std::optional<DropReason> keep_operation(const wire::Packet& packet, Instant now);
-  std::optional<DropReason> keep_in_escape(const wire::Packet& packet, Instant now);
-  void release_escaped(std::uint8_t number, Instant now);
-  void settle(const wire::Packet& packet);
-  [[nodiscard]] Duration escape_time() const;
-  void expire_escaped(Instant now);
-  void hide_escaped(std::uint32_t bit_count, std::byte* bits) const;
-  // End of the PSNs before `end` without an escaped packet.
-  [[nodiscard]] Psn before_escaped(Psn end) const;
-  // Part of an operation of a large transfer?
-  [[nodiscard]] static bool in_operation(const wire::Packet& packet) {
-    return packet.bxth.operation_packets != 0 && (wire::is_write(packet.op) || wire::is_send(packet.op));
+  // Large transfers, as they arrive (operation_receiver.h).
+  [[nodiscard]] OperationReceiver operation_receiver() {
+    return OperationReceiver{{env, identity, window, out_of_order, receives, ack, operations, mtu, rsn}};
   }
-  // Copies the part not written by packets of a higher PSN. False: part of the memory is not mapped.
-  [[nodiscard]] bool copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
-    if (out_of_order == nullptr) [[likely]]
-      return copy_end_last(to, payload);
-    return copy_between(psn, to, payload);
-  }
-  [[nodiscard]] bool copy_between(Psn psn, std::byte* to, ConstBytes payload) const;
 
   // promote_gaps.cc
   // Arrival of the current packet at this host. Gaps are timed and judged by it: a host that lost its core for a while
@@ -216,22 +156,21 @@ struct Responder::Impl {
   std::uint8_t response_path(std::span<const recovery::PathFacts> sending, Instant now);
   void note_rerequested(Psn first, std::uint32_t count, Instant now);
 
-  // resend_responses.cc: drops reported by a switch
-  void log_response(const Response& response, bool is_read);
-  struct ResentResponse {
-    bool known = false;
-    std::uint64_t bytes = 0;
-  };
-  std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
-  std::uint32_t response_again(const wire::Edn& edn, std::uint32_t place, std::uint32_t end, ResentResponse& all,
-                               Instant now);
-  std::uint32_t atomic_again(const wire::Edn& edn, std::uint32_t place, ResentResponse& all, Instant now);
-  void make_response_log();
-  [[nodiscard]] bool may_leave_again(const wire::Edn& edn, std::uint32_t place, Instant since, Instant now) const;
-  [[nodiscard]] bool just_sent_again(Psn psn, std::uint32_t count, Instant now) const;
-  void note_sent_again(const Response& response, Instant now);
-  void resend_responses(const wire::Edn& edn, Instant now);
-  void repeat_with_data();
+  // Drops reported by a switch (repeated_responses.h).
+  [[nodiscard]] RepeatedResponses repeated_responses() {
+    return RepeatedResponses{{.env = env,
+                              .identity = identity,
+                              .window = window,
+                              .resources = resources,
+                              .log = response_log,
+                              .ack = ack,
+                              .round_trip = feedback_rtt.smoothed(),
+                              .mtu = mtu,
+                              .msn = msn,
+                              .bitmap = speaks_bitmap(),
+                              .serving = started && !halted,
+                              .established = established}};
+  }
 
   // acknowledge.cc
   void note_for_acknowledgement(bool asked, Instant now) { ack.on_packet(asked, speaks_bitmap(), now); }
@@ -266,6 +205,12 @@ struct Responder::Impl {
   [[nodiscard]] std::uint32_t list_ranges(Psn from, std::byte* out);
   void note_ranges_reported(std::uint32_t count);
 
+  // replay_responses.cc: duplicates that are answered again
+  void replay_read(const wire::Packet& packet, Instant now);
+  void replay_atomic(const wire::Packet& packet, Instant now);
+  void replay_confirmation(const wire::Packet& packet, Instant now);
+  void confirm(const wire::Packet& packet, bool replay);  // of an ATOMIC WRITE or FLUSH
+
   // serve_read.cc
   enum class Sending : std::uint8_t {
     kFull,   // does not fit into this batch
@@ -274,7 +219,7 @@ struct Responder::Impl {
     kStale,  // the response is not needed any more
   };
   bool poll_responses(TransmitBatch& batch, bool naks, Instant now);
-  Sending send_by_reference(Response& response, TransmitBatch& batch, Instant now);  // fetch_local.cc
+  Sending send_by_reference(Response& response, TransmitBatch& batch, Instant now);
   Sending send_read_packet(Response& response, TransmitBatch& batch, Instant now);
   Sending send_atomic_response(const Response& response, TransmitBatch& batch, Instant now);
   Sending send_nak(const Response& response, TransmitBatch& batch, Instant now);
@@ -294,10 +239,6 @@ struct Responder::Impl {
   [[nodiscard]] std::size_t records_bytes() const;  // of early packets (payload apart), of gaps
   void begin_out_of_order();
   void end_out_of_order();
-  // The record of an early packet with that PSN.
-  [[nodiscard]] const EarlyPackets::Record* find_early(Psn psn) const {
-    return out_of_order == nullptr ? nullptr : out_of_order->early.find(psn);
-  }
   Status post_receive(const ReceiveRequest& request);
   void receive_posted() { base_packet.on_receive_posted(); }
   void flush(Instant now);
@@ -321,8 +262,7 @@ struct Responder::Impl {
   std::unique_ptr<ResponseLog> response_log;      // with the first response in bitmap mode
   AcknowledgementLoss ack_loss;
   std::uint32_t ffm_serial = 0;
-  Lazy<registry::ReceiveRegistry> operations;  // of large transfers
-  Lazy<registry::EscapeChannel> escape;
+  ReceivedOperations operations;  // of large transfers
   ResponderResources resources;
   Message message;
   std::uint32_t mtu = 256;

@@ -28,7 +28,7 @@ std::uint32_t Responder::Impl::list_ranges(Psn from, std::byte* out) {
     return at;
   };
   const auto later = [](Psn a, Psn b) { return distance(a, b) > 0 ? a : b; };
-  const Psn end = before_escaped(window.highest() + 1);
+  const Psn end = operations.before_escaped(window.highest() + 1);
   RangesReported& reported = out_of_order->ranges_reported;
   if (!reported.begun) reported = {.begun = true, .last = from, .before = from, .again = from, .again_next = from};
   const Psn fresh = later(reported.before, from);
@@ -44,7 +44,7 @@ std::uint32_t Responder::Impl::list_ranges(Psn from, std::byte* out) {
 // The ranges have left.
 void Responder::Impl::note_ranges_reported(std::uint32_t count) {
   out_of_order->ranges_reported.before = out_of_order->ranges_reported.last;
-  out_of_order->ranges_reported.last = before_escaped(window.highest() + 1) - 1;
+  out_of_order->ranges_reported.last = operations.before_escaped(window.highest() + 1) - 1;
   out_of_order->ranges_reported.again = out_of_order->ranges_reported.again_next;
   env.count(Counter::kAckRangesSent, count);
 }

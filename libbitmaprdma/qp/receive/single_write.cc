@@ -1,7 +1,7 @@
 // qp/receive/single_write.cc - fast path: a WRITE of one packet, in order, while nothing is missing. Most packets are
 // of this kind with many queue pairs used in turn, and in ping-pong programs. It does the same as receive_request.cc
 // and execute.cc, without checks of other cases; those files take everything else.
-#include "qp/receive/notify_write.h"
+#include "qp/queues/notify_write.h"
 #include "qp/receive/responder_impl.h"
 #include "qp/state/queue_pair.h"
 
@@ -16,7 +16,8 @@ namespace qp {
 
 inline std::byte* Responder::Impl::place_of(const wire::SingleWrite& write) const {
   const bool in_turn = started && established && !halted && write.psn == base() && window.empty() &&
-                       out_of_order == nullptr && message.kind == Message::Kind::kNone && escape->empty() && !paths;
+                       out_of_order == nullptr && message.kind == Message::Kind::kNone && operations.escape().empty() &&
+                       !paths;
   if (!in_turn || write.payload.size() > mtu || (identity.attributes.access & kAccessRemoteWrite) == 0) return nullptr;
   std::byte* to = nullptr;
   (void)env.memory.resolve(identity.accessor(), write.reth.rkey, write.reth.address, write.reth.length,

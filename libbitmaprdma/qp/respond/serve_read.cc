@@ -2,8 +2,11 @@
 // requests. A READ's data is read from the application's memory when its packet is made, and its key is looked up then:
 // the region may be gone since the request came.
 #include <algorithm>
+#include <array>
 
 #include "qp/receive/responder_impl.h"
+#include "qp/state/local_path.h"
+#include "wire/local_reference.h"
 
 namespace brdma::qp {
 
@@ -104,13 +107,38 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& response, T
   fill_path_fields(packet, response, batch);
   batch.add(packet, size == 0 ? std::span<const Slice>{} : std::span<const Slice>{&slice, 1}, size);
   count_response(packet, response, size, now);
-  if (response.replay) note_sent_again(response, now);
+  if (response.replay) repeated_responses().on_left_again(response, now);
   response.started = true;
   response.psn = response.psn + 1;
   response.packet_index = (response.packet_index + 1) & 0xFF'FFFF;
   response.address += size;
   response.bytes_left -= size;
   return last ? Sending::kDone : Sending::kMore;
+}
+
+// A READ response by reference: one packet with the location of all data. Its key was looked up just now, as for data.
+Responder::Impl::Sending Responder::Impl::send_by_reference(Response& response, TransmitBatch& batch, Instant now) {
+  wire::Packet packet = response_packet(response, wire::RcOp::kReadResponseOnly, now);
+  packet.bxth.operation = wire::Bxth::kByReference;
+  const std::size_t size = wire::reference_size(1);
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, size), 1, true)) return Sending::kFull;
+  std::byte* data = nullptr;
+  const auto fault = env.memory.resolve(identity.accessor(), response.rkey, response.address, response.bytes_left,
+                                        kAccessRemoteRead, &data);
+  if (fault != memory::Fault::kNone) {
+    refuse_read(response);
+    return Sending::kMore;
+  }
+  if (identity.local == nullptr) return Sending::kStale;
+  std::array<std::byte, wire::kReferenceSizeMax> bytes;
+  const LocalPiece piece{reinterpret_cast<std::uintptr_t>(data), response.bytes_left};
+  const Slice slice{bytes.data(), wire::emit_reference(identity.local->own_key(), {&piece, 1}, bytes.data())};
+  fill_path_fields(packet, response, batch);
+  batch.add(packet, {&slice, 1}, size);
+  env.count(Counter::kByReference);
+  count_response(packet, response, size, now);
+  if (response.replay) repeated_responses().on_left_again(response, now);
+  return Sending::kDone;
 }
 
 // The region, or its memory, went away while its data was being sent: a NAK replaces the rest of the responses.
@@ -135,7 +163,7 @@ Responder::Impl::Sending Responder::Impl::send_atomic_response(const Response& r
   fill_path_fields(packet, response, batch);
   batch.add(packet, {}, 0);
   count_response(packet, response, sizeof response.original, now);
-  if (response.replay) note_sent_again(response, now);
+  if (response.replay) repeated_responses().on_left_again(response, now);
   return Sending::kDone;
 }
 

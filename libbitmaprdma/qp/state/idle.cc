@@ -23,7 +23,7 @@ void Requester::fetch_slots() const {
 // For a responder that receives nothing: the fields read by is_idle().
 void Responder::fetch_ahead() const {
   if (impl_ == nullptr) return;
-  brdma::fetch_ahead<sizeof impl_->escape>(&impl_->escape);
+  brdma::fetch_ahead<sizeof impl_->operations>(&impl_->operations);
   brdma::fetch_ahead<1>(&impl_->resources);
   brdma::fetch_ahead<1>(&impl_->ack);
 }
@@ -72,7 +72,8 @@ std::optional<Instant> QueuePair::next_timeout() const {
   const qp::Responder::Impl& responder = responder_.impl();
   requester.apply_pending();
   const bool plain = requester.deadlines().is_plain() && responder.out_of_order == nullptr && !responder.owed &&
-                     !responder.base_packet.retry_due() && responder.escape->empty() && !negotiation_.ask_again;
+                     !responder.base_packet.retry_due() && responder.operations.escape().empty() &&
+                     !negotiation_.ask_again;
   if (!plain) return first_timeout();
   Instant first = requester.deadlines().plain();
   if (responder.ack.pending() && !responder.ack.forced()) first = std::min(first, responder.acknowledgement_deadline());

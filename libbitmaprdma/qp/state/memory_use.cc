@@ -67,7 +67,7 @@ MemoryUse Responder::memory() const {
   tally.take(&MemoryUse::recovery, me.gaps_promoted);
   tally.take(&MemoryUse::queues, me.receives, me.receives.allocated_bytes());
   tally.take(&MemoryUse::queues, me.resources, me.resources.allocated_bytes());
-  tally.add(&MemoryUse::transport, me.operations.allocated_bytes() + me.escape.allocated_bytes());
+  tally.add(&MemoryUse::transport, me.operations.allocated_bytes());
   return tally.use();
 }
 

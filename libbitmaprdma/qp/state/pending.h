@@ -21,7 +21,7 @@ inline bool Requester::Impl::begins_small() const {
 inline bool Responder::Impl::only_acknowledges() const { return resources.empty() && !feedback_due && !owed; }
 inline bool Responder::Impl::has_nothing_pending() const { return !ack.pending() && only_acknowledges(); }
 inline bool Responder::Impl::is_idle() const {
-  return has_nothing_pending() && out_of_order == nullptr && !base_packet.retry_due() && escape->empty();
+  return has_nothing_pending() && out_of_order == nullptr && !base_packet.retry_due() && operations.escape().empty();
 }
 
 inline bool Responder::Impl::acknowledgement_due(Instant now) const {

@@ -1,6 +1,6 @@
 // A UC packet: the next of its message, or the end of the message.
 #include "memory/copy.h"
-#include "qp/receive/notify_write.h"
+#include "qp/queues/notify_write.h"
 #include "qp/unreliable/unreliable_receive.h"
 
 namespace brdma::qp {

@@ -1,1 +1,2 @@
+brdma_unit_test(qp_repeated_responses_test LINK brdma_qp)
 brdma_unit_test(responder_resources_test LINK brdma_qp)

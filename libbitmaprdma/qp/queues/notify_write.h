@@ -1,4 +1,4 @@
-// qp/receive/notify_write.h - a WRITE has arrived in full: notifies the watcher of its region (Engine::watch_writes),
+// qp/queues/notify_write.h - a WRITE has arrived in full: notifies the watcher of its region (Engine::watch_writes),
 // RC or UC.
 #pragma once
 

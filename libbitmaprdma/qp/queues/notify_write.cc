@@ -1,4 +1,4 @@
-#include "qp/receive/notify_write.h"
+#include "qp/queues/notify_write.h"
 
 namespace brdma::qp {
 

@@ -9,9 +9,9 @@ namespace brdma::qp {
 // A packet that names its path, of a peer whose CAPS announces several. (Else: the global bitmap alone.)
 void Responder::Impl::note_path(const wire::Packet& packet, Instant now) {
   if (!paths) {
-    paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, arrived_at(now));
+    paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, env.arrived_at(now));
   }
-  paths->on_packet(packet.bxth.path, arrived_at(now));
+  paths->on_packet(packet.bxth.path, env.arrived_at(now));
   if (ack.pending() && echo.kept()) return;
   note_echo(packet.bxth.path, packet.bxth.timestamp, now);
   echo.release();
@@ -26,7 +26,7 @@ void Responder::Impl::keep_echo(const wire::Packet& copy) {
 // `packet` came early and is in the gap records.
 void Responder::Impl::look_for_path_evidence(const wire::Packet& packet, Instant now) {
   if (!packet.bitmap || out_of_order->gaps.empty()) return;
-  const Instant seen = arrived_at(now);
+  const Instant seen = env.arrived_at(now);
   const bool look = gap_rules().note_path_evidence(packet.bxth, packet.bth.psn, seen);
   if (out_of_order->gaps.incomplete()) out_of_order->gaps.refill(window, seen, seen);
   if (look) scan_gaps(now, seen);

@@ -95,7 +95,7 @@ Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence 
 
 Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now) {
   if (packet.bitmap && id.receiving_paths > 1) [[unlikely]]
-    response_gaps().note_path(packet, arrived_at(now));
+    response_gaps().note_path(packet, env.arrived_at(now));
   if (paths) [[unlikely]]
     path_evidence().on_any_response(sequence, message, now);
   const Instant sent = scoreboard.sent_at(sequence, now);
@@ -109,7 +109,7 @@ Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequ
   if (timers.has_undecided()) [[unlikely]]
     timer_actions().on_evidence(sent, now);
   advance(now);
-  judge_response_gaps(now, arrived_at(now));
+  judge_response_gaps(now, env.arrived_at(now));
   return outcome(now);
 }
 

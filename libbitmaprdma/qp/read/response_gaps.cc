@@ -32,7 +32,7 @@ void ResponseGaps::note_path(const wire::Packet& packet, Instant now) const {
 }
 
 void ResponseGaps::on_response(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now) const {
-  const Instant seen = arrived_at(now);
+  const Instant seen = parts_.env.arrived_at(now);
   if (sequence < parts_.receiver.seen()) {
     if (parts_.loss) fill(packet, sequence, now);
   } else {
@@ -75,7 +75,7 @@ void ResponseGaps::fill(const wire::Packet& packet, Sequence sequence, Instant n
                 .path = packet.bxth.path,
                 .depth = static_cast<std::uint32_t>(distance(newest, psn)),
                 .recovery_time = parts_.rtt.smoothed(),
-                .seen = arrived_at(now)},
+                .seen = parts_.env.arrived_at(now)},
                now);
 }
 

@@ -96,8 +96,6 @@ class ResponseGaps {
   }
 
  private:
-  // As Responder::Impl::arrived_at(), for responses.
-  [[nodiscard]] Instant arrived_at(Instant now) const { return now - parts_.env.waited; }
   [[nodiscard]] GapReceiver rules() const;
   [[nodiscard]] recovery::GapLimits rerequest_limits() const;
   [[nodiscard]] Duration interval(std::uint16_t times) const;

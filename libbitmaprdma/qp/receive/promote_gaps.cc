@@ -27,7 +27,7 @@ void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
 void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now) {
   env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
   const Psn psn = packet.bth.psn;
-  const Instant seen = arrived_at(now);
+  const Instant seen = env.arrived_at(now);
   const std::int32_t beyond = distance(psn, previous_highest);
   if (beyond > 1) {
     const Psn start = previous_highest + 1;
@@ -75,8 +75,8 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
   for (std::uint32_t i = 0; i < count && !out_of_order->gaps.empty(); ++i) {
     const Psn psn = packet.bth.psn + i;
     const GapRecord* const gap = packet.bxth.retransmitted ? out_of_order->gaps.covering(psn) : nullptr;
-    if (gap != nullptr) note_response(*gap, arrived_at(now));
-    const auto filled = gap_rules().fill(late_arrival(packet, psn, arrived_at(now)), now);
+    if (gap != nullptr) note_response(*gap, env.arrived_at(now));
+    const auto filled = gap_rules().fill(late_arrival(packet, psn, env.arrived_at(now)), now);
     if (!filled) continue;
     closed = closed || filled->closed;
     // It was promoted, and here is the original: the retransmission will come as well.

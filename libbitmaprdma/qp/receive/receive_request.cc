@@ -95,7 +95,7 @@ void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Ins
   advanced(packet);
   drain(outcome, now);
   if (closed) env.trace(now, identity.qpn, trace::GapClosed{packet.bth.psn, base()});
-  gaps_after_advance(now, arrived_at(now));
+  gaps_after_advance(now, env.arrived_at(now));
   if (window.empty()) end_out_of_order();
 }
 
@@ -172,8 +172,8 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
       ack.on_copy(now);
       keep_echo(packet);
     } else if (GoBack& go_back = out_of_order->go_back; go_back.active) {
-      if (go_back.repeats++ == 0) go_back.first_repeat = arrived_at(now);
-      judge_base_gap(now, arrived_at(now));
+      if (go_back.repeats++ == 0) go_back.first_repeat = env.arrived_at(now);
+      judge_base_gap(now, env.arrived_at(now));
     }
     return drop(DropReason::kDuplicate, packet, now);
   }
@@ -207,7 +207,7 @@ void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
   const Psn psn = packet.bth.psn;
   env.duplicates.record({now, identity.qpn, psn, packet.bxth.path, distance(psn, base()) < 0});
   if (!paths || !packet.bitmap || !packet.bxth.retransmitted) return;
-  if (const auto took = paths->repetition_came(psn, arrived_at(now))) feedback_rtt.sample(*took, now);
+  if (const auto took = paths->repetition_came(psn, env.arrived_at(now))) feedback_rtt.sample(*took, now);
 }
 
 // A request before the base: answered again if the response may have been lost, never executed again.

@@ -119,9 +119,6 @@ struct Responder::Impl {
   }
 
   // promote_gaps.cc
-  // Arrival of the current packet at this host. Gaps are timed and judged by it: a host that lost its core for a while
-  // would otherwise judge packets in its socket lost, behind the packet that shows the gap.
-  [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
   void note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now);
   [[nodiscard]] Instant base_moved(Psn gap, Instant newest_before, Instant seen) const;
   // The rules for gaps, over the gaps among requests. Precondition: out_of_order.

@@ -301,8 +301,6 @@ struct Requester::Impl {
   Outcome take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   void measure_response(Sequence sequence, const Message& message, Instant sent, Instant now);
   void judge_response_gaps(Instant now, Instant seen);
-  // As Responder::Impl::arrived_at(), for responses.
-  [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
   void go_back_to_missing_response(Instant now);
 
   // --- middle_response.cc ---

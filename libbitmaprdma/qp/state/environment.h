@@ -85,6 +85,9 @@ struct Environment {
   mutable std::uint64_t dropped = 0;
   mutable PendingRoundTrip round_trip{};
   Duration waited{};  // time of the current packet in this host before the engine saw it; 0: not known
+  // Arrival of the current packet at this host. Gaps are timed and judged by it: a host that lost its core for a while
+  // would otherwise judge packets in its socket lost, behind the packet that shows the gap.
+  [[nodiscard]] Instant arrived_at(Instant now) const { return now - waited; }
 
   mutable BeaconPool beacons{};  // of queue pairs with peers on the same host
   mutable SecretRandom beacon_nonces{config.own_seed(), "beacons"};

@@ -189,6 +189,12 @@ MUTATIONS = [
         "static constexpr Duration kBoundBurstsFrom = 1_ms;": "static constexpr Duration kBoundBurstsFrom = 10_s;",
     }),
     # --- owners of the transport core ---
+    ("a repeated sequence NAK goes back at once", "qp/loss/refusals.cc", {
+        "if (repeated && since <": "if (false && repeated && since <",
+    }),
+    ("a READ response of any length is placed", "qp/read/response_placement.cc", {
+        "if (packet.payload.size() != expected || packet": "if (packet",
+    }),
     ("a timeout counts as a sign of a full queue", "qp/loss/sent_packets.cc", {
         "cause == Counter::kRetransmittedFfm || cause == Counter::kRetransmittedAck;": "true;",
     }),

@@ -8,7 +8,7 @@ namespace brdma::qp {
 namespace {
 
 std::uint8_t kind_of(std::uint8_t syndrome) { return syndrome & wire::kSyndromeKindMask; }
-constexpr std::uint8_t kKindAck = 0x00, kKindRnr = 0x20, kKindNak = 0x60;
+constexpr std::uint8_t kKindRnr = 0x20, kKindNak = 0x60;
 
 }  // namespace
 
@@ -31,34 +31,17 @@ void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now
     timer_actions().end_rnr_wait(now);  // the refused packet has been taken: a receive was posted meanwhile
 }
 
-void Requester::Impl::go_back_for_nak(Sequence sequence, Instant now) {
-  env.count(Counter::kPacketSeqErr);
-  if (rnr.waiting()) return;
-  const bool acknowledged_again = loss_recovery && loss_recovery->gone_back_to == sequence;
-  const Duration since = now - scoreboard.sent_at(sequence, now);
-  if (acknowledged_again && since < std::max(id.recovery->resend_interval_min, rtt.smoothed())) return;
-  if (sent_packets().retransmit_range(sequence, scoreboard.next(), Counter::kRetransmittedNak, now) != 0)
-    repairing().gone_back_to = sequence;
-}
-
-// READ responses have begun to come, so the request counts as executed; but the peer cannot continue: its memory is
-// gone.
-bool Requester::Impl::refuses_rest(std::uint8_t syndrome, Sequence at) const {
-  return kind_of(syndrome) == kKindNak && syndrome != wire::kSyndromeNakSequence &&
-         messages[messages.find(at)].answered() && !scoreboard.is_acked(at);
-}
-
 // Standard acknowledgement: psn is the newest request executed, or the one that a NAK refuses.
 Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const std::uint8_t syndrome = packet.aeth.syndrome;
   const auto sequence = scoreboard.sequence_of(packet.bth.psn);
-  const bool refusal = kind_of(syndrome) != kKindAck;
+  const bool refusal = !wire::acknowledges(syndrome);
   if (!refusal && packet.bth.psn + 1 ==
                       scoreboard.psn_of(scoreboard.cumulative())) {  // a duplicate, or acknowledged by responses before
     env.count(Counter::kAcksReceived);
     return {};
   }
-  if (!sequence || (*sequence < scoreboard.cumulative() && !refuses_rest(syndrome, *sequence))) {
+  if (!sequence || (*sequence < scoreboard.cumulative() && !refusals().refuses_rest(syndrome, *sequence))) {
     env.drop(DropReason::kStaleResponse);
     return {};
   }
@@ -76,23 +59,8 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
                                   admission.congestion_limited(), now);
     admission.on_round_trip();
   }
-  Outcome result;
-  switch (kind_of(syndrome)) {
-    case kKindAck:
-      break;
-    case kKindRnr:
-      result = handle_rnr(syndrome, *sequence, now);
-      break;
-    case kKindNak:
-      if (syndrome == wire::kSyndromeNakSequence) {
-        go_back_for_nak(*sequence, now);
-      } else {
-        result = handle_fatal_nak(syndrome, *sequence, now);
-      }
-      break;
-    default:
-      break;  // reserved kind: only acknowledges all before it
-  }
+  // A reserved kind only acknowledges all before it.
+  const Outcome result = refusal ? handle_refusal(syndrome, *sequence, now) : Outcome{};
   if (result.to_error) return result;
   advance(now);
   return outcome(now);
@@ -185,11 +153,10 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   }
   if (ack.echo_valid) me.take_echo(ack, bytes_before - me.scoreboard.flight().bytes, source_port, now);
   Outcome result;
-  if (kind_of(ack.syndrome) == kKindRnr && base < next) {
-    me.reported_arrivals().take_back(ack, base, now);
-    result = me.handle_rnr(ack.syndrome, base, now);
-  } else if (kind_of(ack.syndrome) == kKindNak && ack.syndrome != wire::kSyndromeNakSequence && base < next) {
-    result = me.handle_fatal_nak(ack.syndrome, base, now);
+  // A receiver in bitmap mode names missing packets itself: a sequence NAK says nothing.
+  if (!wire::acknowledges(ack.syndrome) && ack.syndrome != wire::kSyndromeNakSequence && base < next) {
+    if (kind_of(ack.syndrome) == kKindRnr) me.reported_arrivals().take_back(ack, base, now);
+    result = me.handle_refusal(ack.syndrome, base, now);
   }
   if (result.to_error) return result;
   me.advance(now);
@@ -214,29 +181,26 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
 
 // --- NAKs ---
 
-Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant now) {
-  if (rnr.waiting()) return {};  // the RNR NAK that we wait for, repeated
-  env.count(Counter::kReceivedRnr);
-  if (!rnr.on_nak(at, id.attributes.rnr_retry, id.bitmap_agreed, now + rnr_wait(syndrome))) {
-    env.count(Counter::kRnrRetryExceeded);
-    env.note(now, id.qpn, trace::EventType::kRnrRetryExceeded, scoreboard.psn_of(at).value());
-    return completer().fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
+Outcome Requester::Impl::handle_refusal(std::uint8_t syndrome, Sequence at, Instant now) {
+  const Refusals refused = refusals();
+  if (kind_of(syndrome) == kKindRnr) {
+    switch (refused.on_not_ready(syndrome, at, now)) {
+      case Refusals::Rnr::kRepeated:
+        return {};
+      case Refusals::Rnr::kWaits:
+        progress().on_acknowledged(now);  // the peer is alive, but its refusals go on counting
+        return {};
+      case Refusals::Rnr::kTooMany:
+        return completer().fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
+    }
   }
-  progress().on_acknowledged(now);  // the peer is alive, but its refusals go on counting
-  return {};
-}
-
-Outcome Requester::Impl::handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now) {
-  CompletionStatus status = CompletionStatus::kRemoteOperationError;
-  if (syndrome == wire::kSyndromeNakInvalidRequest) status = CompletionStatus::kRemoteInvalidRequest;
-  if (syndrome == wire::kSyndromeNakRemoteAccess) status = CompletionStatus::kRemoteAccessError;
-  if (syndrome > wire::kSyndromeNakRemoteOperation) status = CompletionStatus::kBadResponse;  // not for RC, or reserved
-  const Message& message = message_of(at);
-  const std::uint64_t wqe = message.wqe;
-  if (status == CompletionStatus::kRemoteOperationError && message.by_reference != 0 && !message.answered() &&
-      !references().are_there(message)) [[unlikely]] {
-    status = CompletionStatus::kLocalProtectionError;
+  if (kind_of(syndrome) != kKindNak) return {};
+  if (syndrome == wire::kSyndromeNakSequence) {
+    refused.on_sequence_nak(at, now);
+    return {};
   }
+  const CompletionStatus status = refused.status(syndrome, at);
+  const std::uint64_t wqe = message_of(at).wqe;
   advance(now);  // earlier finished requests complete as done
   return completer().fail(wqe, status, now);
 }

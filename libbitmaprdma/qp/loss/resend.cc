@@ -80,7 +80,7 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
     fill_path_fields(packet, batch, 1, true, now);
   batch.add(packet, slices, payload);
   sent_packets().left_again(sequence, payload, batch.path(), now);
-  trace_sent(packet, bytes, true, now);
+  trace_sent(env, id, packet, bytes, true, now);
   return true;
 }
 
@@ -130,7 +130,7 @@ bool Requester::Impl::resend_request(Sequence pending, Message& message, Payload
   if (message.kind == MessageKind::kRead) env.count(Counter::kReadsReissued);
   if (response_pace() != nullptr) [[unlikely]]
     response_pacing().on_requested(message, asked.packets(), now);
-  trace_sent(packet, bytes, true, now);
+  trace_sent(env, id, packet, bytes, true, now);
   return true;
 }
 

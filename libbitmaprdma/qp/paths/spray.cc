@@ -120,7 +120,7 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   packet.bth.ack_request = true;
   batch.add(packet, slices, payload);
   env.count(Counter::kPathProbed);
-  trace_sent(packet, bytes, true, now);
+  trace_sent(env, id, packet, bytes, true, now);
   return true;
 }
 

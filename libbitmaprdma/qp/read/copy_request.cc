@@ -29,7 +29,7 @@ bool Requester::Impl::copy_last_request(const wire::Packet& next, TransmitBatch&
   last.copied = true;
   responses.on_copied();
   env.count(Counter::kReadsCopied);
-  trace_sent(copy, bytes, true, now);
+  trace_sent(env, id, copy, bytes, true, now);
   return batch.fits(TransmitBatch::packet_bytes(next, 0), 0, next.bitmap);
 }
 

@@ -2,14 +2,9 @@
 // each is placed by its PSN. Missing ones in between are judged by the receiver's rules (spec 1: tolerance), and only
 // those are re-requested. In go-back-N a response out of order is dropped and the rest is requested again, as plain
 // RoCE does.
-#include <algorithm>
-#include <cstring>
-
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {
-
-using bitmap::EntryState;
 
 Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t source_port, Instant now) {
   Impl& me = *impl_;
@@ -26,9 +21,7 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
     return {};
   }
   Message& message = me.message_of(*sequence);
-  const bool read = wire::is_read_response(packet.op);
-  const bool confirmation = read && message.kind == MessageKind::kConfirmed;
-  if (message.kind != (read ? MessageKind::kRead : MessageKind::kAtomic) && !confirmation) {
+  if (!ResponsePlacement::answers(packet, message)) {
     me.env.drop(DropReason::kStaleResponse);
     return {};
   }
@@ -39,58 +32,14 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
   }
   if (me.goes_back() && me.response_gaps().first_missing() != *sequence) {
     me.env.drop(DropReason::kOutOfOrder);
-    me.go_back_to_missing_response(now);
+    me.response_gaps().go_back(now, [&](Sequence at) {
+      return me.sent_packets().retransmit(at, me.message_of(at), Counter::kRetransmittedNak, now);
+    });
     return {};
   }
   me.timers.on_activity(now);
-  if (confirmation) [[unlikely]]
-    return me.handle_confirmation(packet, *sequence, message, now);
-  return read ? me.handle_read_response(packet, *sequence, message, now)
-              : me.handle_atomic_ack(packet, *sequence, message, now);
-}
-
-Outcome Requester::Impl::handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message,
-                                              Instant now) {
-  const std::uint32_t expected = message.payload_at(sequence, id.mtu());
-  if (packet.payload.size() != expected || packet.bxth.by_reference() != (message.by_reference != 0)) {
-    env.drop(DropReason::kBadLength);
-    return {};
-  }
-  if (message.by_reference != 0) [[unlikely]] {
-    if (!references().fetch_response(packet, message, fault)) return outcome(now);
-    return take_response(packet, sequence, message, now);
-  }
-  const auto index = static_cast<std::uint32_t>(sequence - message.first);
-  if (!scatter(env.memory, id.pd, queue, message.wqe, message.offset + index * id.mtu(), packet.payload)) {
-    env.drop(DropReason::kFault);
-    fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
-    return outcome(now);
-  }
-  return take_response(packet, sequence, message, now);
-}
-
-// An ATOMIC WRITE or FLUSH is done: a READ response without data confirms it (IBTA 1.5, annex A19).
-Outcome Requester::Impl::handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message,
-                                             Instant now) {
-  if (packet.op != wire::RcOp::kReadResponseOnly || !packet.payload.empty()) {
-    env.drop(DropReason::kBadLength);
-    return {};
-  }
-  return take_response(packet, sequence, message, now);
-}
-
-Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message,
-                                           Instant now) {
-  // The application gets the result in its machine's byte order.
-  const std::uint64_t original = packet.atomic_original;
-  std::byte result[sizeof(original)];
-  std::memcpy(result, &original, sizeof(original));
-  if (!scatter(env.memory, id.pd, queue, message.wqe, 0, result)) {
-    env.drop(DropReason::kFault);
-    fault.set(message.wqe, CompletionStatus::kLocalProtectionError);
-    return outcome(now);
-  }
-  return take_response(packet, sequence, message, now);
+  if (!me.response_placement().place(packet, *sequence, message)) return me.outcome(now);
+  return me.take_response(packet, *sequence, message, now);
 }
 
 Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now) {
@@ -124,23 +73,6 @@ void Requester::Impl::measure_response(Sequence sequence, const Message& message
   const std::uint64_t arrived = responses.on_round_trip(trip, now);
   if (response_pace() != nullptr) [[unlikely]]
     response_pacing().on_round_trip(trip.on_the_way(), arrived, now);
-}
-
-// Plain RoCE: a response out of order means that one was lost. It and all behind it are re-requested, once a round
-// trip.
-void Requester::Impl::go_back_to_missing_response(Instant now) {
-  const Sequence missing = response_gaps().first_missing();
-  const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
-  const bitmap::SendEntry& entry = scoreboard.entry(missing);
-  if (entry.state == EntryState::kRetransmitPending) return;
-  if (entry.transmissions > 1 && now - scoreboard.sent_at(missing, now) < quiet) return;
-  for (std::size_t i = messages.find(missing); i < messages.size(); ++i) {
-    if (!messages[i].answered()) continue;
-    const Sequence end = std::min(messages[i].end(), scoreboard.next());
-    for (Sequence at = std::max(missing, messages[i].first); at < end; ++at) {
-      sent_packets().retransmit(at, messages[i], Counter::kRetransmittedNak, now);
-    }
-  }
 }
 
 void Requester::Impl::judge_response_gaps(Instant now, Instant seen) {

@@ -210,6 +210,20 @@ recovery::RequestVerdict ResponseGaps::verdict(Sequence at, Instant now) const {
   return recovery::judge_request({entry.state, entry.transmissions > 1, since_sent}, quiet(), false);
 }
 
+void ResponseGaps::go_back(Instant now, Resend resend) const {
+  const Scoreboard& board = parts_.scoreboard;
+  const Sequence missing = first_missing();
+  const bitmap::SendEntry& entry = board.entry(missing);
+  if (entry.state == bitmap::EntryState::kRetransmitPending) return;
+  if (entry.transmissions > 1 && now - board.sent_at(missing, now) < quiet()) return;
+  for (std::size_t i = parts_.messages.find(missing); i < parts_.messages.size(); ++i) {
+    const Message& message = parts_.messages[i];
+    if (!message.answered()) continue;
+    const Sequence end = std::min(message.end(), board.next());
+    for (Sequence at = std::max(missing, message.first); at < end; ++at) resend(at);
+  }
+}
+
 Sequence ResponseGaps::first_missing() const {
   const Scoreboard& board = parts_.scoreboard;
   for (std::size_t i = 0; i < parts_.messages.size(); ++i) {

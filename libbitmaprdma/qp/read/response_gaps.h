@@ -79,6 +79,9 @@ class ResponseGaps {
   // Judges all gaps, and requests lost ones and those whose re-request is due. `seen`: when the packet that caused this
   // arrived.
   void judge(Instant now, Instant seen, Resend resend) const;
+  // Plain RoCE: a response out of order means that one was lost. It and all behind it are requested again, once a round
+  // trip. Precondition: one is missing.
+  void go_back(Instant now, Resend resend) const;
   // All gaps, whatever their age: a probe.
   void request_all(Instant now, Resend resend) const;
   // Those with `psn` missing in them (nothing: all), whatever was requested before: an operator. `named`: each of them.

@@ -132,4 +132,13 @@ void PacketBuilder::request(wire::Packet& packet, const Message& message, Sequen
   }
 }
 
+void PacketBuilder::trace_data(const Environment& env, const Message& message, Sequence first, std::uint64_t packets,
+                               std::size_t bytes, Instant now) const {
+  for (std::uint64_t i = 0; i < packets; ++i) {
+    wire::Packet packet;
+    data(packet, message, first + i, false, now);
+    trace_sent(env, id_, packet, bytes, false, now);
+  }
+}
+
 }  // namespace brdma::qp

@@ -9,6 +9,7 @@
 #include "qp/loss/scoreboard.h"
 #include "qp/queues/message_table.h"
 #include "qp/queues/send_queue.h"
+#include "qp/state/environment.h"
 #include "qp/state/identity.h"
 #include "wire/packet.h"
 
@@ -29,6 +30,9 @@ class PacketBuilder {
   [[nodiscard]] std::uint32_t request_payload(const Message& message) const {
     return message.kind == MessageKind::kConfirmed ? queue_[message.wqe].length : 0;
   }
+  // For whoever watches the trace: `packets` data packets of `bytes` each, from `first` on, have left.
+  [[gnu::cold]] void trace_data(const Environment& env, const Message& message, Sequence first, std::uint64_t packets,
+                                std::size_t bytes, Instant now) const;
   // The number of the segment that `sequence` is in. Precondition: the message leaves in segments.
   [[nodiscard]] static std::uint8_t operation_of(const Message& message, Sequence sequence);
 
@@ -37,5 +41,14 @@ class PacketBuilder {
   const SendQueue& queue_;
   const Scoreboard& scoreboard_;
 };
+
+// A packet of `bytes` is in the batch: for whoever watches the trace.
+inline void trace_sent(const Environment& env, const Identity& id, const wire::Packet& packet, std::size_t bytes,
+                       bool again, Instant now) {
+  if (env.sink == nullptr) [[likely]]
+    return;
+  env.trace(now, id.qpn,
+            trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(bytes), again});
+}
 
 }  // namespace brdma::qp

@@ -181,11 +181,4 @@ void Requester::bitmap_agreed(Instant now) {
   if (impl_->sender_judge) impl_->judgement().on_bitmap_agreed(now);
 }
 
-void Requester::Impl::trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const {
-  if (env.sink == nullptr) [[likely]]
-    return;
-  env.trace(now, id.qpn,
-            trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(bytes), again});
-}
-
 }  // namespace brdma::qp

@@ -8,6 +8,7 @@
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
 #include "qp/loss/loss_recovery.h"
+#include "qp/loss/refusals.h"
 #include "qp/loss/reported_arrivals.h"
 #include "qp/loss/reported_losses.h"
 #include "qp/loss/scoreboard.h"
@@ -21,6 +22,7 @@
 #include "qp/read/response_admission.h"
 #include "qp/read/response_gaps.h"
 #include "qp/read/response_pacing.h"
+#include "qp/read/response_placement.h"
 #include "qp/send/admission.h"
 #include "qp/send/congestion_state.h"
 #include "qp/send/local_references.h"
@@ -147,6 +149,12 @@ struct Requester::Impl {
     return PathEvidence{
         {env, id, scoreboard, congestion, responses.congestion(), *paths, sent_packets(), timer_lengths()}};
   }
+  [[nodiscard]] Refusals refusals() {
+    return Refusals{{env, id, scoreboard, rtt, loss_recovery, rnr, sent_packets(), references()}};
+  }
+  [[nodiscard]] ResponsePlacement response_placement() {
+    return ResponsePlacement{{env, id, queue, fault, references()}};
+  }
   [[nodiscard]] LinkInquiries link_inquiries() { return {env, id, signals}; }
 
   // --- post_send.cc ---
@@ -196,7 +204,6 @@ struct Requester::Impl {
   [[nodiscard]] bool is_last_posted(const Message& message) const { return message.wqe + 1 == queue.tail(); }
   [[nodiscard]] SmallRun begin_run(Instant now) const;
   bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  void trace_run(const SmallRun& run, Instant now) const;
   void end_run(const SmallRun& run, std::uint8_t path, Instant now);
   void count_run(const RunSize& used, std::uint8_t path, Instant now);  // first transmissions
 
@@ -205,12 +212,10 @@ struct Requester::Impl {
   [[nodiscard]] const std::byte* piece_of(std::uint64_t number) const;
   // `room`: bytes reserved behind BXTH; the caller writes them in the batch.
   bool transmit_single(TransmitBatch& batch, std::size_t room, Instant now);
-  void trace_single(const Message& message, std::size_t packet_bytes, Instant now) const;
 
   // --- transmit_middle.cc ---
   [[nodiscard]] bool may_send_middle(const Message& message) const;
   [[nodiscard]] std::uint64_t middle_allowed(const Message& message) const;
-  void trace_middle(const Message& message, std::uint64_t packets, std::size_t bytes, Instant now) const;
   bool transmit_middle(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
 
   // --- pace.cc ---
@@ -227,7 +232,6 @@ struct Requester::Impl {
 
   // --- requester.cc ---
   [[nodiscard]] PacketBuilder builder() const { return {id, queue, scoreboard}; }
-  void trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const;
 
   // --- withdraw.cc ---
   void withdraw(Instant made, Instant now);
@@ -258,10 +262,7 @@ struct Requester::Impl {
   void take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged, std::uint16_t source_port, Instant now);
   void take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo, Instant now);
   void acknowledge_requests_before(Sequence boundary, Instant now);
-  Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
-  void go_back_for_nak(Sequence sequence, Instant now);
-  [[nodiscard]] bool refuses_rest(std::uint8_t syndrome, Sequence at) const;
-  Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
+  Outcome handle_refusal(std::uint8_t syndrome, Sequence at, Instant now);
   void sample_rtt(Duration measured, Instant now);
 
   // --- ack_fast_path.h ---
@@ -295,13 +296,9 @@ struct Requester::Impl {
   void apply_pending_round_trip();
 
   // --- handle_response.cc ---
-  Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
-  Outcome handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
-  Outcome handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   void measure_response(Sequence sequence, const Message& message, Instant sent, Instant now);
   void judge_response_gaps(Instant now, Instant seen);
-  void go_back_to_missing_response(Instant now);
 
   // --- middle_response.cc ---
   [[nodiscard]] bool is_next_middle(const wire::Packet& packet) const;

@@ -19,15 +19,6 @@ std::uint64_t Requester::Impl::middle_allowed(const Message& message) const {
   return std::min({std::uint64_t{message.end() - 1 - next}, allowed.packets, allowed.bytes / id.mtu()});
 }
 
-void Requester::Impl::trace_middle(const Message& message, std::uint64_t packets, std::size_t bytes,
-                                   Instant now) const {
-  for (std::uint64_t i = 0; i < packets; ++i) {
-    wire::Packet packet;
-    builder().data(packet, message, scoreboard.next() + i, false, now);
-    trace_sent(packet, bytes, false, now);
-  }
-}
-
 // True: some were added.
 bool Requester::Impl::transmit_middle(const Message& message, PayloadCursor& cursor, TransmitBatch& batch,
                                       Instant now) {
@@ -71,7 +62,7 @@ bool Requester::Impl::transmit_middle(const Message& message, PayloadCursor& cur
   }
   if (used.packets == 0) return false;
   if (env.sink != nullptr) [[unlikely]]
-    trace_middle(message, used.packets, bytes, now);
+    builder().trace_data(env, message, scoreboard.next(), used.packets, bytes, now);
   used.bytes = used.packets * mtu;
   count_run(used, batch.path(), now);
   return true;

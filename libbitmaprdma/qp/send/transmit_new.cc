@@ -197,7 +197,7 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   admission.on_sent();
   timers.on_new_data();
   env.count(Counter::kSentDataPackets);
-  trace_sent(packet, bytes, false, now);
+  trace_sent(env, id, packet, bytes, false, now);
   return true;
 }
 
@@ -227,7 +227,7 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   admission.on_sent();
   timers.on_new_data();
   env.count(Counter::kSentDataPackets);
-  trace_sent(packet, bytes, false, now);
+  trace_sent(env, id, packet, bytes, false, now);
   return true;
 }
 

@@ -74,7 +74,7 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
 
   queue.begin_next();
   if (env.sink != nullptr) [[unlikely]]
-    trace_single(message, size - room, now);
+    builder().trace_data(env, message, message.first, 1, size - room, now);
   messages.push_back(message);
   next_msn = (next_msn + 1) & Psn::kMask;
   if (!writes) next_rsn = (next_rsn + 1) & Psn::kMask;
@@ -86,12 +86,6 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   env.count(Counter::kSentDataPackets);
   env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);
   return true;
-}
-
-void Requester::Impl::trace_single(const Message& message, std::size_t packet_bytes, Instant now) const {
-  wire::Packet packet;
-  builder().data(packet, message, message.first, false, now);
-  trace_sent(packet, packet_bytes, false, now);
 }
 
 }  // namespace brdma::qp

@@ -51,12 +51,6 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   return run;
 }
 
-void Requester::Impl::trace_run(const SmallRun& run, Instant now) const {
-  wire::Packet packet;
-  builder().data(packet, run.message, run.message.first, false, now);
-  trace_sent(packet, run.packet_bytes, false, now);
-}
-
 // False: the next one is of another kind, or finds no room, or its memory is not readable.
 bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
   Message& message = run.message;
@@ -83,7 +77,7 @@ bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitB
                     .reth = {wqe.remote_address, wqe.rkey, wqe.length}},
                    cursor.slices(), wqe.length);
   if (env.sink != nullptr) [[unlikely]]
-    trace_run(run, now);
+    builder().trace_data(env, message, message.first, 1, run.packet_bytes, now);
   message.length = wqe.length;
   messages.push_back(message);
   ++message.first;

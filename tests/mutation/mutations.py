@@ -167,14 +167,26 @@ MUTATIONS = [
         "    parts_.responses.congestion().on_loss(payload, mtu, now);\n": "",
     }),
     # --- one receiver's rules for gaps, RNR ---
-    ("a retransmission teaches as if it had been late", "qp/receive/gap_receiver.cc", {
+    ("a retransmission teaches as if it had been late", "qp/gaps/gap_receiver.cc", {
         "if (arrival.learns && arrival.copy == Copy::kOriginal) learn(arrival, filled);": "if (arrival.learns) learn(arrival, filled);",
     }),
-    ("a gap behind the first one stalls too", "qp/receive/gap_receiver.cc", {
+    ("a gap behind the first one stalls too", "qp/gaps/gap_receiver.cc", {
         "  if (!is_at_base(gap.start)) return std::nullopt;\n": "",
     }),
-    ("evidence of a gap's own path is not used", "qp/receive/gap_receiver.cc", {
+    ("evidence of a gap's own path is not used", "qp/gaps/gap_receiver.cc", {
         ".same_path_passed = gap.path_passed,": ".same_path_passed = false,",
+    }),
+    ("an original counts as the answer to an FFM", "qp/gaps/request_gaps.cc", {
+        "packet.bxth.retransmitted ? gaps.covering(psn) : nullptr;": "gaps.covering(psn);",
+    }),
+    ("a standard peer is sent back while it sends everything again", "qp/gaps/request_gaps.cc", {
+        "    if (state.go_back.repeats == 0) return;\n": "",
+    }),
+    ("a gap is named while the sender waits for the RNR timer", "qp/gaps/feedback_sender.cc", {
+        "if (gaps.empty() || parts_.base_packet.is_refused()) {": "if (gaps.empty()) {",
+    }),
+    ("an FFM is repeated before its packet can be here", "qp/gaps/gap_feedback.cc", {
+        "  if (trip > kRepeatMax) return trip + trip / 4;\n": "  if (trip > Duration{}) return trip / 2;\n",
     }),
     ("READ responses are requested again however recent the last request is", "qp/read/response_gaps.cc", {
         "entry.transmissions > 1, since_sent}, quiet(), false)": "false, since_sent}, quiet(), false)",

@@ -1,5 +1,5 @@
 // qp/read/response_gaps.h - private: which responses to READs and atomics are missing, which of them count as lost, and
-// when each is requested again. The rules for gaps are the receiver's (qp/receive/gap_receiver.h); only the form in
+// when each is requested again. The rules for gaps are the receiver's (qp/gaps/gap_receiver.h); only the form in
 // which a gap is named is this one's: a READ re-request.
 //
 // ResponseReceiver is what a queue pair keeps; ResponseGaps is a view of the requester's parts, made where it is
@@ -14,12 +14,12 @@
 #include "base/function_ref.h"
 #include "base/units.h"
 #include "bitmap/gap_table.h"
+#include "qp/gaps/gap_receiver.h"
 #include "qp/loss/loss_recovery.h"
 #include "qp/loss/scoreboard.h"
 #include "qp/paths/paths_receive.h"
 #include "qp/queues/message_table.h"
 #include "qp/read/response_admission.h"
-#include "qp/receive/gap_receiver.h"
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
 #include "wire/packet.h"

@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
+#include "qp/gaps/out_of_order.h"
 #include "qp/queues/receive_queue.h"
-#include "qp/receive/out_of_order.h"
 #include "qp/receive/verdict.h"
 #include "qp/state/environment.h"
 #include "qp/state/identity.h"

@@ -7,7 +7,7 @@ namespace brdma::qp {
 bool Responder::Impl::is_middle_of_write(const wire::Packet& packet) const {
   if (packet.op != wire::RcOp::kWriteMiddle || message.kind != Message::Kind::kWrite) return false;
   if (packet.bth.psn != base() || !window.empty() || out_of_order != nullptr || !established) return false;
-  if (paths || identity.receiving_paths > 1 || !operations.escape().empty()) return false;
+  if (tolerance.paths() != nullptr || identity.receiving_paths > 1 || !operations.escape().empty()) return false;
   if (packet.payload.size() != mtu || message.bytes + mtu >= message.reth.length) return false;
   if (!packet.bitmap) return true;
   return packet.bxth.operation == 0 && packet.bxth.operation_packets == 0 &&

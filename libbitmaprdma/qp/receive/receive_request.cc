@@ -83,19 +83,17 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
 void Responder::Impl::retry_base(Outcome& outcome, Instant now) {
   base_packet.retry();
   drain(outcome, now);
-  gaps_after_advance(now, now);
+  request_gaps().on_advance(now, now);
   if (window.empty()) end_out_of_order();
 }
 
 // The packet at the base has been executed, and others wait beyond it.
 void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now) {
-  const bool closed = note_filled(packet, now);
-  GoBack& go_back = out_of_order->go_back;
-  if (go_back.active && packet.bth.psn == go_back.base) go_back.end = window.highest();
+  const bool closed = request_gaps().fill_base(packet, now);
   advanced(packet);
   drain(outcome, now);
   if (closed) env.trace(now, identity.qpn, trace::GapClosed{packet.bth.psn, base()});
-  gaps_after_advance(now, env.arrived_at(now));
+  request_gaps().on_advance(now, env.arrived_at(now));
   if (window.empty()) end_out_of_order();
 }
 
@@ -108,8 +106,8 @@ void Responder::Impl::advanced(const wire::Packet& packet) {
     out_of_order->early.release(base());
     out_of_order->receive_wait = ReceiveWait{};
   }
-  if (paths) [[unlikely]]
-    paths->forget(base(), count);
+  if (ReceivePaths* const several = tolerance.paths()) [[unlikely]]
+    several->forget(base(), count);
   window.advance_over(count);
 }
 
@@ -159,7 +157,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
   }
   if (recovery().mode == RecoveryMode::kGoBackN) {
     env.count(Counter::kOutOfSequence);
-    request_sequence_nak();
+    sequence_nak().request();
     return drop(DropReason::kOutOfOrder, packet, now);
   }
   // For an operation, the mask shows a duplicate at once.
@@ -171,9 +169,8 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
     if (speaks_bitmap()) {
       ack.on_copy(now);
       keep_echo(packet);
-    } else if (GoBack& go_back = out_of_order->go_back; go_back.active) {
-      if (go_back.repeats++ == 0) go_back.first_repeat = env.arrived_at(now);
-      judge_base_gap(now, env.arrived_at(now));
+    } else {
+      request_gaps().on_copy(now);
     }
     return drop(DropReason::kDuplicate, packet, now);
   }
@@ -185,7 +182,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
   if (reason) {
     // Only a NAK reports the gap to a standard peer: a packet that cannot be kept cannot be waited for.
     const bool out_of_reach = *reason == DropReason::kOutOfWindow || *reason == DropReason::kStateFull;
-    if (out_of_reach && !speaks_bitmap()) request_sequence_nak();
+    if (out_of_reach && !speaks_bitmap()) sequence_nak().request();
     if (window.empty()) end_out_of_order();
     return drop(*reason, packet, now);
   }
@@ -196,9 +193,10 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
   } else {
     window.receive_run(psn, count);
   }
-  if (paths && packet.bitmap) [[unlikely]]
-    paths->received(packet.bxth.path, base(), psn, count);
-  note_early(previous_highest, packet, newest_before, now);
+  if (ReceivePaths* const several = tolerance.paths(); several != nullptr && packet.bitmap) [[unlikely]]
+    several->received(packet.bxth.path, base(), psn, count);
+  const bool base_due = message.kind != Message::Kind::kNone && echo.valid();
+  request_gaps().on_early(packet, previous_highest, base_due ? std::optional{newest_before} : std::nullopt, now);
   if (speaks_bitmap()) note_for_acknowledgement(packet.bth.ack_request, now);  // a standard ACK could not report it
 }
 
@@ -206,8 +204,9 @@ void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
   env.count(Counter::kDuplicateRequest);
   const Psn psn = packet.bth.psn;
   env.duplicates.record({now, identity.qpn, psn, packet.bxth.path, distance(psn, base()) < 0});
-  if (!paths || !packet.bitmap || !packet.bxth.retransmitted) return;
-  if (const auto took = paths->repetition_came(psn, env.arrived_at(now))) feedback_rtt.sample(*took, now);
+  ReceivePaths* const several = tolerance.paths();
+  if (several == nullptr || !packet.bitmap || !packet.bxth.retransmitted) return;
+  if (const auto took = several->repetition_came(psn, env.arrived_at(now))) feedback.on_repetition(*took, now);
 }
 
 // A request before the base: answered again if the response may have been lost, never executed again.

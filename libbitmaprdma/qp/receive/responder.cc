@@ -44,7 +44,6 @@ void Responder::Impl::start(Psn first) {
 // Everything but the posted receives: those posted in INIT stay.
 void Responder::Impl::reset_connection() {
   end_out_of_order();
-  paths.reset();
   response_paths.reset();
   response_log.reset();
   operations.clear();
@@ -53,14 +52,10 @@ void Responder::Impl::reset_connection() {
   msn = rsn = 0;
   started = halted = bitmap_seen = established = false;
   base_packet = BasePacket{};
-  feedback_due = false;
   ack = AcknowledgementSchedule{};
   echo = TimestampEcho{};
-  tolerance.forget();
-  ffm_serial = 0;
-  gaps_promoted = 0;
-  feedback_rtt = recovery::RttEstimator{};
-  repeat_first = kRepeatFirst;
+  tolerance.restart();
+  feedback = GapFeedback{};
   owed.reset();
 }
 
@@ -87,11 +82,11 @@ void Responder::Impl::flush(Instant now) {
   message = Message{};
   halted = true;
   end_out_of_order();
-  if (paths) paths->clear();
+  if (ReceivePaths* const several = tolerance.paths()) several->clear();
   ack = AcknowledgementSchedule{};
   echo = TimestampEcho{};
   base_packet.forget_waiting();
-  feedback_due = false;
+  feedback.cancel();
 }
 
 Outcome Responder::Impl::handle_timeout(Instant now) {
@@ -101,18 +96,14 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
   if (halted) return outcome;
   ack.on_time(ack_delay(), now);
   const bool none_escaped = operations.escape().empty();
-  if (!none_escaped && operation_receiver().expire(feedback_rtt.smoothed(), now)) scan_gaps(now, now);
+  if (!none_escaped && operation_receiver().expire(feedback.round_trip(), now)) request_gaps().judge_all(now, now);
   if (base_packet.retry_due()) {
     retry_base(outcome, now);
     return outcome;
   }
   if (out_of_order == nullptr) return outcome;
   if (const auto until = out_of_order->receive_wait.until; until && now >= *until) refuse_waiting();
-  const GapWatch& watch = out_of_order->watch;
-  const bool judge = watch.judge_at && now >= *watch.judge_at;
-  const bool repeat = watch.repeat_at && now >= *watch.repeat_at;
-  if ((judge || repeat) && speaks_bitmap()) scan_gaps(now, now);
-  if (judge && !speaks_bitmap()) judge_base_gap(now, now);
+  request_gaps().on_time(now);
   return outcome;
 }
 
@@ -123,13 +114,11 @@ std::optional<Instant> Responder::Impl::next_timeout() const {
     if (!next || candidate < *next) next = candidate;
   };
   if (out_of_order != nullptr) {
-    const GapWatch& watch = out_of_order->watch;
-    next = watch.judge_at;
-    if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
+    next = out_of_order->watch.next_event(/*naming=*/feedback.due());
     if (const auto until = out_of_order->receive_wait.until) sooner(*until);
   }
   if (ack.pending() && !ack.forced()) sooner(acknowledgement_deadline());
-  if (const auto expiry = operations.next_expiry(env.config.transfer, feedback_rtt.smoothed())) sooner(*expiry);
+  if (const auto expiry = operations.next_expiry(env.config.transfer, feedback.round_trip())) sooner(*expiry);
   return next;
 }
 
@@ -159,21 +148,28 @@ std::optional<Instant> Responder::next_timeout() const { return impl_->next_time
 bool Responder::poll_responses(TransmitBatch& batch, Instant now, bool naks) {
   return impl_->poll_responses(batch, naks, now);
 }
-bool Responder::poll_feedback(TransmitBatch& batch, Instant now) { return impl_->poll_feedback(batch, now); }
+bool Responder::poll_feedback(TransmitBatch& batch, Instant now) {
+  Impl& me = *impl_;
+  if (!me.feedback.due()) [[likely]]
+    return false;
+  const FeedbackSender::Sent sent = me.feedback_sender().poll(batch, now);
+  if (sent == FeedbackSender::Sent::kAll) me.request_gaps().judge_all(now, now);
+  return sent != FeedbackSender::Sent::kNothing;
+}
 bool Responder::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   return impl_->poll_acknowledgement(batch, now);
 }
 bool Responder::has_output(Instant now) const {
-  return !impl_->resources.empty() || impl_->feedback_due || impl_->acknowledgement_due(now);
+  return !impl_->resources.empty() || impl_->feedback.due() || impl_->acknowledgement_due(now);
 }
 bool Responder::only_deferrable(Instant now, int delays) const {
-  return impl_->resources.empty() && !impl_->feedback_due && impl_->acknowledgement_deferrable(now, delays);
+  return impl_->resources.empty() && !impl_->feedback.due() && impl_->acknowledgement_deferrable(now, delays);
 }
 bool Responder::has_responses() const {
   return !impl_->resources.empty() && impl_->resources.front().kind != Response::Kind::kNak;
 }
 bool Responder::has_ordered_output() const {
-  return impl_->feedback_due || (!impl_->resources.empty() && impl_->resources.front().kind == Response::Kind::kNak);
+  return impl_->feedback.due() || (!impl_->resources.empty() && impl_->resources.front().kind == Response::Kind::kNak);
 }
 std::uint8_t Responder::response_path(std::span<const recovery::PathFacts> sending, Instant now) {
   return impl_->response_path(sending, now);
@@ -204,7 +200,7 @@ Responder::Snapshot Responder::snapshot() const {
           .held_bytes = me.out_of_order == nullptr ? 0 : me.out_of_order->early.held_bytes(),
           .gaps = me.out_of_order == nullptr ? 0 : me.out_of_order->gaps.size(),
           .gaps_looked_at = me.out_of_order == nullptr ? 0 : me.out_of_order->gaps_looked_at,
-          .limits = me.gap_limits(),
+          .limits = me.tolerance.limits(me.recovery()),
           .window = me.window.window(),
           .bitmap = me.window.use(),
           .state_bytes = me.window.allocated_bytes() + me.records_bytes(),
@@ -215,15 +211,8 @@ Responder::Snapshot Responder::snapshot() const {
 }
 void Responder::recovery_changed(Instant now) {
   Impl& me = *impl_;
-  me.tolerance.configure(tolerance_config(me.recovery()));
-  if (me.paths) me.paths->configure(me.recovery());
-  if (me.halted || me.out_of_order == nullptr || me.out_of_order->gaps.empty()) return;
-  if (me.speaks_bitmap()) {
-    me.out_of_order->feedback.look = true;
-    me.scan_gaps(now, now);
-  } else {
-    me.judge_base_gap(now, now);
-  }
+  me.tolerance.configure(me.recovery());
+  if (!me.halted && me.out_of_order != nullptr) me.request_gaps().judge_again(now);
 }
 
 PeerCredit Responder::own_credit() const { return impl_->env.credit_share(); }

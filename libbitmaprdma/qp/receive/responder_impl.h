@@ -2,9 +2,9 @@
 //
 //   handle_request -> admission (receive_request.cc)
 //        psn == base    -> execute (execute.cc) -> advanced -> drain (early packets that are in order now)
-//        psn ahead      -> place_early / hold_early (place_early.cc), gap records (promote_gaps.cc)
+//        psn ahead      -> place_early / hold_early (place_early.cc), gap records (qp/gaps/request_gaps.h)
 //        psn behind     -> duplicate (receive_request.cc), answered again (replay_responses.cc)
-//   poll_...       -> serve_read.cc (responses, atomics, NAKs), promote_gaps.cc (FFM), acknowledge.cc
+//   poll_...       -> serve_read.cc (responses, atomics, NAKs), FFM (qp/gaps/feedback_sender.h), acknowledge.cc
 #pragma once
 
 #include <algorithm>
@@ -14,29 +14,28 @@
 #include <vector>
 
 #include "bitmap/receive_window.h"
-#include "qp/paths/paths_receive.h"
+#include "qp/gaps/feedback_sender.h"
+#include "qp/gaps/gap_feedback.h"
+#include "qp/gaps/gap_tolerance.h"
+#include "qp/gaps/out_of_order.h"
+#include "qp/gaps/request_gaps.h"
+#include "qp/gaps/sequence_nak.h"
 #include "qp/paths/response_paths.h"
 #include "qp/queues/receive_queue.h"
 #include "qp/receive/acknowledgement_schedule.h"
 #include "qp/receive/base_packet.h"
 #include "qp/receive/fetch_local.h"
-#include "qp/receive/gap_receiver.h"
 #include "qp/receive/operation_receiver.h"
-#include "qp/receive/out_of_order.h"
 #include "qp/receive/request_checks.h"
 #include "qp/receive/responder.h"
 #include "qp/receive/verdict.h"
 #include "qp/respond/repeated_responses.h"
 #include "qp/respond/responder_resources.h"
-#include "recovery/gap_judge.h"
-#include "recovery/learnt_tolerance.h"
-#include "recovery/rtt_estimator.h"
 #include "wire/control.h"
 
 namespace brdma::qp {
 
 inline constexpr Duration kAckDelayOutOfOrder = 5_us;
-inline constexpr Duration kRepeatFirst = 500_us;  // of an FFM; the path's RTT is not known yet
 
 struct Responder::Impl {
   Impl(const Environment& environment, Identity& owner);
@@ -118,36 +117,22 @@ struct Responder::Impl {
     return OperationReceiver{{env, identity, window, out_of_order, receives, ack, operations, mtu, rsn}};
   }
 
-  // promote_gaps.cc
-  void note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now);
-  [[nodiscard]] Instant base_moved(Psn gap, Instant newest_before, Instant seen) const;
-  // The rules for gaps, over the gaps among requests. Precondition: out_of_order.
-  [[nodiscard]] GapReceiver gap_rules() {
-    return GapReceiver{{env, identity, out_of_order->gaps, tolerance, paths.get(), base()}};
+  // Gaps among requests (qp/gaps/request_gaps.h). Precondition: out_of_order.
+  [[nodiscard]] RequestGaps request_gaps() {
+    return RequestGaps{{env, identity, window, *out_of_order, tolerance, feedback, base_packet, ack, sequence_nak(),
+                        mtu, speaks_bitmap()}};
   }
-  bool note_later_packet();
-  bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
-  [[nodiscard]] bool is_sent_again(const wire::Packet& packet, Psn psn) const;
-  void gaps_after_advance(Instant now, Instant seen);
-  // `seen`: all arrivals up to then are known; now, for a timer.
-  void scan_gaps(Instant now, Instant seen);
-  void find_feedback(Instant seen);
-  void look_at_named(Instant seen);
-  void judge_base_gap(Instant now, Instant seen);
-  void go_back_to_base();
-  void promote_request_gap(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
-  [[nodiscard]] recovery::GapVerdict judge_gap(const bitmap::GapRecord& gap, Instant seen);
-  void note_response(const bitmap::GapRecord& gap, Instant now);
-  [[nodiscard]] LateArrival late_arrival(const wire::Packet& packet, Psn psn, Instant seen) const;
-  [[nodiscard]] Duration repeat_interval(std::uint16_t feedbacks) const;
-  void request_sequence_nak();
-  bool poll_feedback(TransmitBatch& batch, Instant now);
+  [[nodiscard]] SequenceNak sequence_nak() {
+    return SequenceNak{{base_packet, resources, base(), msn, speaks_bitmap()}};
+  }
+  // Precondition: feedback.due().
+  [[nodiscard]] FeedbackSender feedback_sender() {
+    return FeedbackSender{{env, identity, window, *out_of_order, feedback, base_packet, ack_loss, mtu}};
+  }
 
-  // paths_evidence.cc: if the peer sends on several paths
+  // path_echo.cc: if the peer sends on several paths
   void note_path(const wire::Packet& packet, Instant now);
   void keep_echo(const wire::Packet& copy);
-  void look_for_path_evidence(const wire::Packet& packet, Instant now);
-  [[nodiscard]] recovery::GapLimits gap_limits() const { return qp::gap_limits(paths.get(), tolerance, recovery()); }
 
   // spray_responses.cc: with several paths to the peer
   std::uint8_t response_path(std::span<const recovery::PathFacts> sending, Instant now);
@@ -161,7 +146,7 @@ struct Responder::Impl {
                               .resources = resources,
                               .log = response_log,
                               .ack = ack,
-                              .round_trip = feedback_rtt.smoothed(),
+                              .round_trip = feedback.round_trip(),
                               .mtu = mtu,
                               .msn = msn,
                               .bitmap = speaks_bitmap(),
@@ -252,14 +237,11 @@ struct Responder::Impl {
   [[nodiscard]] const RecoveryConfig& recovery() const { return *identity.recovery; }
   ReceiveQueue receives;
   bitmap::ReceiveWindow window;
-  OutOfOrderState* out_of_order = nullptr;        // while the window holds packets
-  recovery::LearntTolerance tolerance;            // for a single path
-  std::unique_ptr<ReceivePaths> paths;            // only where the peer sends on several
+  OutOfOrderState* out_of_order = nullptr;  // while the window holds packets
+  GapTolerance tolerance;
   std::unique_ptr<ResponsePaths> response_paths;  // only if responses may take several
   std::unique_ptr<ResponseLog> response_log;      // with the first response in bitmap mode
-  AcknowledgementLoss ack_loss;
-  std::uint32_t ffm_serial = 0;
-  ReceivedOperations operations;  // of large transfers
+  ReceivedOperations operations;                  // of large transfers
   ResponderResources resources;
   Message message;
   std::uint32_t mtu = 256;
@@ -270,12 +252,10 @@ struct Responder::Impl {
   bool bitmap_seen = false;
   bool established = false;  // IBV_EVENT_COMM_EST was raised, or is not to be
   BasePacket base_packet;
-  bool feedback_due = false;
-  std::uint16_t gaps_promoted = 0;
+  AcknowledgementLoss ack_loss;
   AcknowledgementSchedule ack;
-  TimestampEcho echo;                    // of the newest packet of bitmap mode
-  recovery::RttEstimator feedback_rtt;   // from an FFM to the packet that it requested
-  Duration repeat_first = kRepeatFirst;  // until that has been measured
+  TimestampEcho echo;  // of the newest packet of bitmap mode
+  GapFeedback feedback;
   Instant last_call;
   std::optional<Outcome> owed;  // found while sending; returned by the next handle_timeout()
 };

@@ -17,7 +17,7 @@ namespace qp {
 inline std::byte* Responder::Impl::place_of(const wire::SingleWrite& write) const {
   const bool in_turn = started && established && !halted && write.psn == base() && window.empty() &&
                        out_of_order == nullptr && message.kind == Message::Kind::kNone && operations.escape().empty() &&
-                       !paths;
+                       tolerance.paths() == nullptr;
   if (!in_turn || write.payload.size() > mtu || (identity.attributes.access & kAccessRemoteWrite) == 0) return nullptr;
   std::byte* to = nullptr;
   (void)env.memory.resolve(identity.accessor(), write.reth.rkey, write.reth.address, write.reth.length,

@@ -42,37 +42,27 @@ std::vector<OpenGap> Responder::open_gaps(Instant now) const {
   if (me.out_of_order == nullptr) return open;
   for (std::size_t i = 0; i < me.out_of_order->gaps.size(); ++i) {
     const GapRecord& gap = me.out_of_order->gaps[i];
-    open.push_back(open_gap(gap, me.window.highest(), me.gap_rules().stalls_since(gap), now));
+    open.push_back(open_gap(gap, me.window.highest(), me.request_gaps().stalls_since(gap), now));
   }
   return open;
 }
 
 recovery::GapLimits Responder::limits(Instant now) const {
   const Impl& me = *impl_;
-  return gap_limits_at(me.paths.get(), me.tolerance, me.recovery(), now);
+  return me.tolerance.limits_at(me.recovery(), now);
 }
 
 std::vector<PathReceived> Responder::receive_paths(Instant now) const {
-  return impl_->paths ? impl_->paths->report(now) : std::vector<PathReceived>{};
+  const ReceivePaths* const several = impl_->tolerance.paths();
+  return several != nullptr ? several->report(now) : std::vector<PathReceived>{};
 }
 
 RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant now) {
   Impl& me = *impl_;
   RetransmitRequested asked;
   if (me.halted || me.out_of_order == nullptr) return asked;
-  for (std::size_t i = 0; i < me.out_of_order->gaps.size(); ++i) {
-    GapRecord& gap = me.out_of_order->gaps[i];
-    if ((psn && !gap.covers(*psn)) || (!me.speaks_bitmap() && gap.start != me.base())) continue;
-    add(asked, gap);
-    if (gap.state == GapState::kWaiting) me.promote_request_gap(gap, LossCause::kRequested, now);
-    if (gap.feedbacks != 0) gap.last_feedback = now - me.repeat_interval(gap.feedbacks);  // due again
-  }
-  if (asked.gaps == 0) return asked;
-  if (me.speaks_bitmap()) {
-    me.out_of_order->feedback.look = me.feedback_due = true;
-  } else {
-    me.go_back_to_base();
-  }
+  const auto named = [&](const GapRecord& gap) { add(asked, gap); };
+  me.request_gaps().request_by_hand(psn, now, named);
   return asked;
 }
 

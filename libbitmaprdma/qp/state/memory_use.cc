@@ -18,6 +18,10 @@ class Tally {
     use_.transport -= sizeof part;
     (use_.*kind) += sizeof part + allocated;
   }
+  void take_bytes(std::size_t MemoryUse::*kind, std::size_t bytes) {
+    use_.transport -= bytes;
+    (use_.*kind) += bytes;
+  }
   void add(std::size_t MemoryUse::*kind, std::size_t allocated) { use_.*kind += allocated; }
   [[nodiscard]] MemoryUse use() const { return use_; }
 
@@ -51,10 +55,11 @@ MemoryUse Responder::memory() const {
   const Impl& me = *impl_;
   Tally tally{sizeof me};
   tally.take(&MemoryUse::windows, me.window, me.window.allocated_bytes());
-  tally.take(&MemoryUse::windows, me.paths, me.paths ? me.paths->allocated_bytes() : 0);
+  const ReceivePaths* const several = me.tolerance.paths();
+  tally.take(&MemoryUse::windows, several, several != nullptr ? several->allocated_bytes() : 0);
   if (me.response_paths) tally.add(&MemoryUse::transport, me.response_paths->allocated_bytes());
   if (me.response_log) tally.add(&MemoryUse::transport, me.response_log->allocated_bytes());
-  tally.take(&MemoryUse::recovery, me.tolerance, me.tolerance.allocated_bytes());
+  tally.take(&MemoryUse::recovery, me.tolerance.single(), me.tolerance.single().allocated_bytes());
   tally.take(&MemoryUse::recovery, me.out_of_order);
   if (me.out_of_order != nullptr) {
     const OutOfOrderState& out_of_order = *me.out_of_order;
@@ -62,9 +67,7 @@ MemoryUse Responder::memory() const {
     tally.add(&MemoryUse::recovery,
               sizeof out_of_order - sizeof out_of_order.early + out_of_order.gaps.allocated_bytes());
   }
-  tally.take(&MemoryUse::recovery, me.feedback_rtt);
-  tally.take(&MemoryUse::recovery, me.ffm_serial);
-  tally.take(&MemoryUse::recovery, me.gaps_promoted);
+  tally.take_bytes(&MemoryUse::recovery, GapFeedback::kRecoveryBytes);
   tally.take(&MemoryUse::queues, me.receives, me.receives.allocated_bytes());
   tally.take(&MemoryUse::queues, me.resources, me.resources.allocated_bytes());
   tally.add(&MemoryUse::transport, me.operations.allocated_bytes());

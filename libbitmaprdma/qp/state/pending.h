@@ -18,7 +18,7 @@ inline bool Requester::Impl::begins_small() const {
   return threshold == 0 || queue[queue.next()].length < threshold;
 }
 
-inline bool Responder::Impl::only_acknowledges() const { return resources.empty() && !feedback_due && !owed; }
+inline bool Responder::Impl::only_acknowledges() const { return resources.empty() && !feedback.due() && !owed; }
 inline bool Responder::Impl::has_nothing_pending() const { return !ack.pending() && only_acknowledges(); }
 inline bool Responder::Impl::is_idle() const {
   return has_nothing_pending() && out_of_order == nullptr && !base_packet.retry_due() && operations.escape().empty();

@@ -1,4 +1,4 @@
-// qp/receive/out_of_order.h - what a responder knows only while packets are missing. Taken from the engine's pool when
+// qp/gaps/out_of_order.h - what a responder knows only while packets are missing. Taken from the engine's pool when
 // the first packet comes early, and given back when all is in order again. It costs a queue pair without losses a
 // pointer, and busy ones share a few warm ones. The requester's is in qp/loss/loss_recovery.h.
 #pragma once
@@ -36,12 +36,31 @@ struct RangesReported {
   Psn again_next;    // and up to here
 };
 
+inline void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
+  if (!deadline || candidate < *deadline) deadline = candidate;
+}
+
 // Next time or highest PSN that changes the gap records; most packets pass without a look at them.
 struct GapWatch {
   std::optional<Instant> judge_at;   // earliest deadline of a waiting gap
   std::optional<Instant> repeat_at;  // earliest repetition of an FFM
   bool depth_armed = false;
   Psn depth_psn;  // once the highest PSN gets here, a waiting gap is too deep
+
+  // A gap waits that is too deep once the highest PSN is `too_deep`. Only the first one counts: others are behind it.
+  void arm_depth(Psn too_deep) {
+    if (!depth_armed) depth_psn = too_deep;
+    depth_armed = true;
+  }
+  [[nodiscard]] bool is_too_deep(Psn highest) const { return depth_armed && distance(highest, depth_psn) >= 0; }
+  [[nodiscard]] bool is_judgement_due(Instant now) const { return judge_at && now >= *judge_at; }
+  [[nodiscard]] bool is_repetition_due(Instant now) const { return repeat_at && now >= *repeat_at; }
+  // `naming`: an FFM is about to leave anyway.
+  [[nodiscard]] std::optional<Instant> next_event(bool naming) const {
+    std::optional<Instant> next = judge_at;
+    if (repeat_at && !naming) bring_forward(next, *repeat_at);
+    return next;
+  }
 };
 
 // The promoted gaps to report next, without a look at each: on a long path there are thousands, and nearly all wait for

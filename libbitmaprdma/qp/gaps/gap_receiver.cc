@@ -1,4 +1,4 @@
-#include "qp/receive/gap_receiver.h"
+#include "qp/gaps/gap_receiver.h"
 
 namespace brdma::qp {
 namespace {

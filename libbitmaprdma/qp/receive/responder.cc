@@ -176,7 +176,7 @@ bool Responder::has_ordered_output() const {
   return impl_->feedback_due || (!impl_->resources.empty() && impl_->resources.front().kind == Response::Kind::kNak);
 }
 std::uint8_t Responder::response_path(std::span<const recovery::PathFacts> sending, Instant now) {
-  return impl_->response_path(sending, now);
+  return impl_->sprayed_responses().next_path(impl_->resources.front(), sending, now);
 }
 void Responder::change_path() { impl_->ack_loss.change_path(); }
 std::uint32_t Responder::path_changes() const { return impl_->ack_loss.changes(); }

@@ -3,7 +3,7 @@
 //   handle_request -> admission (receive_request.cc)
 //        psn == base    -> execute (execute.cc) -> advanced -> drain (early packets that are in order now)
 //        psn ahead      -> place_early / hold_early (place_early.cc), gap records (promote_gaps.cc)
-//        psn behind     -> duplicate (receive_request.cc), answered again (replay_responses.cc)
+//        psn behind     -> duplicate (receive_request.cc), answered again (replayed_responses.h)
 //   poll_...       -> serve_read.cc (responses, atomics, NAKs), promote_gaps.cc (FFM), acknowledge.cc
 #pragma once
 
@@ -16,6 +16,7 @@
 #include "bitmap/receive_window.h"
 #include "qp/paths/paths_receive.h"
 #include "qp/paths/response_paths.h"
+#include "qp/paths/spray_responses.h"
 #include "qp/queues/receive_queue.h"
 #include "qp/receive/acknowledgement_schedule.h"
 #include "qp/receive/base_packet.h"
@@ -27,6 +28,7 @@
 #include "qp/receive/responder.h"
 #include "qp/receive/verdict.h"
 #include "qp/respond/repeated_responses.h"
+#include "qp/respond/replayed_responses.h"
 #include "qp/respond/responder_resources.h"
 #include "recovery/gap_judge.h"
 #include "recovery/learnt_tolerance.h"
@@ -149,9 +151,8 @@ struct Responder::Impl {
   void look_for_path_evidence(const wire::Packet& packet, Instant now);
   [[nodiscard]] recovery::GapLimits gap_limits() const { return qp::gap_limits(paths.get(), tolerance, recovery()); }
 
-  // spray_responses.cc: with several paths to the peer
-  std::uint8_t response_path(std::span<const recovery::PathFacts> sending, Instant now);
-  void note_rerequested(Psn first, std::uint32_t count, Instant now);
+  // With several paths to the peer (spray_responses.h).
+  [[nodiscard]] SprayedResponses sprayed_responses() { return SprayedResponses{{env, identity, response_paths}}; }
 
   // Drops reported by a switch (repeated_responses.h).
   [[nodiscard]] RepeatedResponses repeated_responses() {
@@ -202,11 +203,19 @@ struct Responder::Impl {
   [[nodiscard]] std::uint32_t list_ranges(Psn from, std::byte* out);
   void note_ranges_reported(std::uint32_t count);
 
-  // replay_responses.cc: duplicates that are answered again
-  void replay_read(const wire::Packet& packet, Instant now);
-  void replay_atomic(const wire::Packet& packet, Instant now);
-  void replay_confirmation(const wire::Packet& packet, Instant now);
-  void confirm(const wire::Packet& packet, bool replay);  // of an ATOMIC WRITE or FLUSH
+  // Duplicates that are answered again (replayed_responses.h).
+  [[nodiscard]] ReplayedResponses replayed_responses() {
+    return ReplayedResponses{{.env = env,
+                              .identity = identity,
+                              .resources = resources,
+                              .ack = ack,
+                              .repeated = repeated_responses(),
+                              .sprayed = sprayed_responses(),
+                              .base = base(),
+                              .mtu = mtu,
+                              .msn = msn,
+                              .bitmap = speaks_bitmap()}};
+  }
 
   // serve_read.cc
   enum class Sending : std::uint8_t {

@@ -270,6 +270,15 @@ MUTATIONS = [
     ("what left again after a report leaves for the re-request too", "qp/respond/replayed_responses.cc", {
         "if (parts_.repeated.have_just_left(": "if (false && parts_.repeated.have_just_left(",
     }),
+    ("a NAK leaves though its packet has come", "qp/respond/response_sender.cc", {
+        "if (!parts_.halted && response.psn != parts_.base)": "if (false && response.psn != parts_.base)",
+    }),
+    ("a READ's memory that is unmapped is sent", "qp/respond/response_sender.cc", {
+        "env.memory.holds(data, size);": "true;",
+    }),
+    ("READ responses leave again in runs, and nobody notes it", "qp/respond/serve_read_middle.cc", {
+        "if (!response.bitmap || response.replay ||": "if (!response.bitmap ||",
+    }),
     ("a response sent again may take the path that lost it", "qp/paths/spray_responses.cc", {
         "first.replay ? std::optional": "first.started ? std::optional",
     }),

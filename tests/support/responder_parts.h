@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "memory/memory_table.h"
 #include "qp/paths/response_paths.h"
@@ -15,6 +16,7 @@
 #include "qp/respond/replayed_responses.h"
 #include "qp/respond/responder_resources.h"
 #include "qp/respond/response_log.h"
+#include "qp/respond/response_sender.h"
 #include "qp/state/environment.h"
 #include "qp/state/identity.h"
 
@@ -37,7 +39,7 @@ struct ResponderParts {
     identity.bitmap_agreed = true;
     resources.reset(4);
     ack.on_sent(Psn{1010});
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / kMtu);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 256);
     const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
     region = memory.add(identity.pd, address, bytes.size(), kStart, kAccessRemoteRead).value();
   }
@@ -60,10 +62,10 @@ struct ResponderParts {
                                   .log = log,
                                   .ack = ack,
                                   .round_trip = round_trip,
-                                  .mtu = kMtu,
+                                  .mtu = mtu,
                                   .msn = kMsn,
                                   .bitmap = bitmap,
-                                  .serving = serving,
+                                  .serving = !halted,
                                   .established = established}};
   }
   [[nodiscard]] qp::SprayedResponses sprayed() { return qp::SprayedResponses{{environment, identity, paths}}; }
@@ -75,9 +77,20 @@ struct ResponderParts {
                                   .repeated = repeated(),
                                   .sprayed = sprayed(),
                                   .base = window.base(),
-                                  .mtu = kMtu,
+                                  .mtu = mtu,
                                   .msn = kMsn,
                                   .bitmap = bitmap}};
+  }
+  [[nodiscard]] qp::ResponseSender sender() {
+    return qp::ResponseSender{{.env = environment,
+                               .identity = identity,
+                               .resources = resources,
+                               .paths = paths.get(),
+                               .log = log.get(),
+                               .halted = halted,
+                               .owed = owed,
+                               .base = window.base(),
+                               .mtu = mtu}};
   }
 
   alignas(8) std::array<std::byte, 16 * kMtu> bytes{};  // of the region
@@ -94,7 +107,10 @@ struct ResponderParts {
   std::unique_ptr<qp::ResponsePaths> paths;
   qp::AcknowledgementSchedule ack;
   Duration round_trip;  // of feedback
-  bool bitmap = true, serving = true, established = true;
+  std::uint32_t mtu = kMtu;
+  bool halted = false;  // by an error
+  std::optional<qp::Outcome> owed;
+  bool bitmap = true, established = true;
   Instant now = Instant{} + 1_s;
 };
 

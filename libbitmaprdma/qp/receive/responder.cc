@@ -157,7 +157,12 @@ Outcome Responder::handle_timeout(Instant now) { return impl_->handle_timeout(no
 std::optional<Instant> Responder::next_timeout() const { return impl_->next_timeout(); }
 
 bool Responder::poll_responses(TransmitBatch& batch, Instant now, bool naks) {
-  return impl_->poll_responses(batch, naks, now);
+  Impl& me = *impl_;
+  if (me.resources.empty()) return false;
+  const auto send_nak = [&](const wire::Aeth& aeth, Psn psn, bool bitmap) {
+    return me.send_acknowledgement(batch, aeth, psn, bitmap, now);
+  };
+  return me.response_sender().poll(batch, naks, send_nak, now);
 }
 bool Responder::poll_feedback(TransmitBatch& batch, Instant now) { return impl_->poll_feedback(batch, now); }
 bool Responder::poll_acknowledgement(TransmitBatch& batch, Instant now) {

@@ -4,7 +4,7 @@
 //        psn == base    -> execute (execute.cc) -> advanced -> drain (early packets that are in order now)
 //        psn ahead      -> place_early / hold_early (place_early.cc), gap records (promote_gaps.cc)
 //        psn behind     -> duplicate (receive_request.cc), answered again (replayed_responses.h)
-//   poll_...       -> serve_read.cc (responses, atomics, NAKs), promote_gaps.cc (FFM), acknowledge.cc
+//   poll_...       -> response_sender.h (responses, atomics, NAKs), promote_gaps.cc (FFM), acknowledge.cc
 #pragma once
 
 #include <algorithm>
@@ -30,6 +30,7 @@
 #include "qp/respond/repeated_responses.h"
 #include "qp/respond/replayed_responses.h"
 #include "qp/respond/responder_resources.h"
+#include "qp/respond/response_sender.h"
 #include "recovery/gap_judge.h"
 #include "recovery/learnt_tolerance.h"
 #include "recovery/rtt_estimator.h"
@@ -217,27 +218,18 @@ struct Responder::Impl {
                               .bitmap = speaks_bitmap()}};
   }
 
-  // serve_read.cc
-  enum class Sending : std::uint8_t {
-    kFull,   // does not fit into this batch
-    kMore,   // something was added, or changed: check the front again
-    kDone,   // the response has left
-    kStale,  // the response is not needed any more
-  };
-  bool poll_responses(TransmitBatch& batch, bool naks, Instant now);
-  Sending send_by_reference(Response& response, TransmitBatch& batch, Instant now);
-  Sending send_read_packet(Response& response, TransmitBatch& batch, Instant now);
-  Sending send_atomic_response(const Response& response, TransmitBatch& batch, Instant now);
-  Sending send_nak(const Response& response, TransmitBatch& batch, Instant now);
-  void refuse_read(const Response& response);
-  [[nodiscard]] wire::Packet response_packet(const Response& response, wire::RcOp op, Instant now) const;
-  void fill_path_fields(wire::Packet& packet, const Response& response, const TransmitBatch& batch);
-  void count_response(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const;
-  void trace_response(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const;
-
-  // serve_read_middle.cc
-  [[nodiscard]] std::uint32_t middle_left(const Response& response) const;
-  bool send_middle(Response& response, TransmitBatch& batch, Instant now);
+  // Responses that leave (response_sender.h).
+  [[nodiscard]] ResponseSender response_sender() {
+    return ResponseSender{{.env = env,
+                           .identity = identity,
+                           .resources = resources,
+                           .paths = response_paths.get(),
+                           .log = response_log.get(),
+                           .halted = halted,
+                           .owed = owed,
+                           .base = base(),
+                           .mtu = mtu}};
+  }
 
   // responder.cc
   void start(Psn first);

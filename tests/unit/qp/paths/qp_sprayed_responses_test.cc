@@ -1,5 +1,4 @@
-// Responses over several paths (qp/paths/spray_responses.h): the path of a batch, and reports about paths. tests spec
-// 1: multipath
+// tests spec 1: multipath: the path of a batch of responses, and reports about paths (qp/paths/spray_responses.h).
 #include <gtest/gtest.h>
 
 #include <array>

@@ -44,7 +44,7 @@ struct Responding : test::ResponderParts {
   }
   // The first response in the queue leaves.
   void leave() {
-    repeated().on_left_again(resources.front(), now);
+    on_left_again(environment, log.get(), resources.front(), now);
     resources.pop();
   }
   [[nodiscard]] bool have_just_left(std::uint32_t first, std::uint32_t count) {
@@ -98,7 +98,7 @@ TEST(RepeatedResponses, OfRequestsThatHaveNotComeNothingLeaves) {
 TEST(RepeatedResponses, AfterAnErrorNothingLeaves) {
   Responding responder;
   responder.read(1000, kMtu);
-  responder.serving = false;
+  responder.halted = true;
   EXPECT_EQ(responder.report(1000, 1000), 0U);
   EXPECT_EQ(responder.count(Counter::kEdnStale), 1U);
   EXPECT_TRUE(responder.resources.empty());
@@ -240,7 +240,7 @@ TEST(RepeatedResponses, WhatHasJustLeftIsNotSentForARequestToo) {
 TEST(RepeatedResponses, AnAnswerToARequestCountsApart) {
   Responding responder;
   responder.read(1000, 4 * kMtu);
-  responder.repeated().on_left_again(responder.response(1001, kMtu), responder.now);
+  on_left_again(responder.environment, responder.log.get(), responder.response(1001, kMtu), responder.now);
   EXPECT_EQ(responder.count(Counter::kRetransmittedEdn), 0U);
   EXPECT_FALSE(responder.have_just_left(1001, 1));
 }

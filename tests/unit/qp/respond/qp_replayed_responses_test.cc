@@ -37,7 +37,7 @@ struct Answering : test::ResponderParts {
   void leave_after_report(std::uint32_t psn) {
     (void)repeated().on_report({.first = Psn{psn}, .last = Psn{psn}, .responses = true}, now);
     ASSERT_EQ(resources.size(), 1U);
-    repeated().on_left_again(resources.front(), now);
+    on_left_again(environment, log.get(), resources.front(), now);
     resources.pop();
   }
   // Batches of two responses leave over two paths in turn, from PSN 990 on.

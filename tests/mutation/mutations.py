@@ -31,8 +31,7 @@ MUTATIONS = [
     }),
     # --- judgement and repair ---
     ("a duplicate before the base is not acknowledged", "qp/receive/receive_request.cc", {
-        "  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);\n  ack.on_copy(now);":
-            "  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);",
+        "  ack.on_copy(now);  // of a WRITE or SEND\n": "",
     }),
     ("gaps never grow old", "recovery/gap_judge.cc", {
         "if (now >= too_old) return Lost{LossCause::kAge};":
@@ -282,6 +281,24 @@ MUTATIONS = [
     }),
     ("a report of an acknowledgement that was never sent is believed", "qp/respond/repeated_responses.cc", {
         "!parts_.established || beyond > 0 ||": "!parts_.established || beyond > 1000 ||",
+    }),
+    ("a READ re-request reaches responses of requests that have not come", "qp/respond/replayed_responses.cc", {
+        "distance(parts_.base, psn)) < count) return": "distance(parts_.base, psn)) < 1) return",
+    }),
+    ("what left again after a report leaves for the re-request too", "qp/respond/replayed_responses.cc", {
+        "if (parts_.repeated.have_just_left(": "if (false && parts_.repeated.have_just_left(",
+    }),
+    ("a NAK leaves though its packet has come", "qp/respond/response_sender.cc", {
+        "if (!parts_.halted && response.psn != parts_.base)": "if (false && response.psn != parts_.base)",
+    }),
+    ("a READ's memory that is unmapped is sent", "qp/respond/response_sender.cc", {
+        "env.memory.holds(data, size);": "true;",
+    }),
+    ("READ responses leave again in runs, and nobody notes it", "qp/respond/serve_read_middle.cc", {
+        "if (!response.bitmap || response.replay ||": "if (!response.bitmap ||",
+    }),
+    ("a response sent again may take the path that lost it", "qp/paths/spray_responses.cc", {
+        "first.replay ? std::optional": "first.started ? std::optional",
     }),
     ("an acknowledgement of segments that have not left is believed", "qp/send/segments.cc", {
         "return newest.end() > next && is_named(ack, newest.number);": "return false;",

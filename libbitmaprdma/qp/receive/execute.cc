@@ -164,17 +164,7 @@ Verdict Responder::Impl::execute_read(const wire::Packet& packet) {
   if (!resources.room_for_request()) return Verdict::kNotReady;
   env.count(Counter::kReadRequests);
   msn = (msn + 1) & kSerialMask;
-  Response response;
-  response.kind = Response::Kind::kRead;
-  response.bitmap = packet.bitmap;
-  response.by_reference = packet.bxth.by_reference();
-  response.psn = packet.bth.psn;
-  response.msn = msn;
-  response.rkey = packet.reth.rkey;
-  response.address = packet.reth.address;
-  response.bytes_left = packet.reth.length;
-  response.message = packet.bxth.msn;
-  response.packet_index = packet.bxth.packet_index;
+  const Response response = read_response_of(packet, msn);
   resources.push(response);
   log_response(response_log, identity, response, /*is_read=*/true, mtu, last_call);
   return Verdict::kDone;
@@ -216,7 +206,9 @@ Verdict Responder::Impl::execute_confirmed(const wire::Packet& packet) {
   }
   env.count(flush ? Counter::kFlushRequests : Counter::kAtomicWriteRequests);
   msn = (msn + 1) & kSerialMask;
-  confirm(packet, /*replay=*/false);
+  const Response response = confirmation_of(packet, msn);
+  resources.push(response);
+  log_response(response_log, identity, response, /*is_read=*/false, mtu, last_call);
   return Verdict::kDone;
 }
 

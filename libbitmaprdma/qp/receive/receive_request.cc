@@ -218,10 +218,11 @@ void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) 
   // A READ re-request is no evidence about the feedback's path, if responses take several.
   if (!wire::is_answered(packet.op) || identity.sending_paths == 1) ack_loss.on_sign(window.highest());
   keep_echo(packet);
-  if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
-  if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
-  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);
-  ack.on_copy(now);
+  if (wire::is_answered(packet.op)) {
+    if (const auto reason = replayed_responses().answer(packet, now)) drop(*reason, packet, now);
+    return;
+  }
+  ack.on_copy(now);  // of a WRITE or SEND
   drop(DropReason::kDuplicate, packet, now);
 }
 

@@ -146,7 +146,12 @@ Outcome Responder::handle_timeout(Instant now) { return impl_->handle_timeout(no
 std::optional<Instant> Responder::next_timeout() const { return impl_->next_timeout(); }
 
 bool Responder::poll_responses(TransmitBatch& batch, Instant now, bool naks) {
-  return impl_->poll_responses(batch, naks, now);
+  Impl& me = *impl_;
+  if (me.resources.empty()) return false;
+  const auto send_nak = [&](const wire::Aeth& aeth, Psn psn, bool bitmap) {
+    return me.send_acknowledgement(batch, aeth, psn, bitmap, now);
+  };
+  return me.response_sender().poll(batch, naks, send_nak, now);
 }
 bool Responder::poll_feedback(TransmitBatch& batch, Instant now) {
   Impl& me = *impl_;
@@ -172,7 +177,7 @@ bool Responder::has_ordered_output() const {
   return impl_->feedback.due() || (!impl_->resources.empty() && impl_->resources.front().kind == Response::Kind::kNak);
 }
 std::uint8_t Responder::response_path(std::span<const recovery::PathFacts> sending, Instant now) {
-  return impl_->response_path(sending, now);
+  return impl_->sprayed_responses().next_path(impl_->resources.front(), sending, now);
 }
 void Responder::change_path() { impl_->ack_loss.change_path(); }
 std::uint32_t Responder::path_changes() const { return impl_->ack_loss.changes(); }

@@ -4,7 +4,7 @@
 // Rules (docs/engine.md): any order of placement, but the last packet of a message only when everything before it is
 // placed; completions in order; nothing applied twice. Early packets that cannot be placed are held (bounded).
 // One file per flow: receive_request.cc (admission), execute.cc (in-order work), place_early.cc, early_packets.cc,
-// acknowledge.cc, serve_read.cc; gaps are in qp/gaps; shared state is in responder_impl.h.
+// acknowledge.cc; gaps are in qp/gaps, responses in qp/respond/response_sender.h; shared state is in responder_impl.h.
 //
 // Order of calls: start(), then handle_request / handle_timeout / post_receive with a time that never goes back, then
 // the three poll functions until none adds anything. handle_... return an Outcome that the queue pair carries out: on

@@ -3,8 +3,8 @@
 //   handle_request -> admission (receive_request.cc)
 //        psn == base    -> execute (execute.cc) -> advanced -> drain (early packets that are in order now)
 //        psn ahead      -> place_early / hold_early (place_early.cc), gap records (qp/gaps/request_gaps.h)
-//        psn behind     -> duplicate (receive_request.cc), answered again (replay_responses.cc)
-//   poll_...       -> serve_read.cc (responses, atomics, NAKs), FFM (qp/gaps/feedback_sender.h), acknowledge.cc
+//        psn behind     -> duplicate (receive_request.cc), answered again (replayed_responses.h)
+//   poll_...       -> response_sender.h (responses, atomics, NAKs), FFM (qp/gaps/feedback_sender.h), acknowledge.cc
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,7 @@
 #include "qp/gaps/request_gaps.h"
 #include "qp/gaps/sequence_nak.h"
 #include "qp/paths/response_paths.h"
+#include "qp/paths/spray_responses.h"
 #include "qp/queues/receive_queue.h"
 #include "qp/receive/acknowledgement_schedule.h"
 #include "qp/receive/base_packet.h"
@@ -30,7 +31,9 @@
 #include "qp/receive/responder.h"
 #include "qp/receive/verdict.h"
 #include "qp/respond/repeated_responses.h"
+#include "qp/respond/replayed_responses.h"
 #include "qp/respond/responder_resources.h"
+#include "qp/respond/response_sender.h"
 #include "wire/control.h"
 
 namespace brdma::qp {
@@ -134,9 +137,8 @@ struct Responder::Impl {
   void note_path(const wire::Packet& packet, Instant now);
   void keep_echo(const wire::Packet& copy);
 
-  // spray_responses.cc: with several paths to the peer
-  std::uint8_t response_path(std::span<const recovery::PathFacts> sending, Instant now);
-  void note_rerequested(Psn first, std::uint32_t count, Instant now);
+  // With several paths to the peer (spray_responses.h).
+  [[nodiscard]] SprayedResponses sprayed_responses() { return SprayedResponses{{env, identity, response_paths}}; }
 
   // Drops reported by a switch (repeated_responses.h).
   [[nodiscard]] RepeatedResponses repeated_responses() {
@@ -187,33 +189,32 @@ struct Responder::Impl {
   [[nodiscard]] std::uint32_t list_ranges(Psn from, std::byte* out);
   void note_ranges_reported(std::uint32_t count);
 
-  // replay_responses.cc: duplicates that are answered again
-  void replay_read(const wire::Packet& packet, Instant now);
-  void replay_atomic(const wire::Packet& packet, Instant now);
-  void replay_confirmation(const wire::Packet& packet, Instant now);
-  void confirm(const wire::Packet& packet, bool replay);  // of an ATOMIC WRITE or FLUSH
+  // Duplicates that are answered again (replayed_responses.h).
+  [[nodiscard]] ReplayedResponses replayed_responses() {
+    return ReplayedResponses{{.env = env,
+                              .identity = identity,
+                              .resources = resources,
+                              .ack = ack,
+                              .repeated = repeated_responses(),
+                              .sprayed = sprayed_responses(),
+                              .base = base(),
+                              .mtu = mtu,
+                              .msn = msn,
+                              .bitmap = speaks_bitmap()}};
+  }
 
-  // serve_read.cc
-  enum class Sending : std::uint8_t {
-    kFull,   // does not fit into this batch
-    kMore,   // something was added, or changed: check the front again
-    kDone,   // the response has left
-    kStale,  // the response is not needed any more
-  };
-  bool poll_responses(TransmitBatch& batch, bool naks, Instant now);
-  Sending send_by_reference(Response& response, TransmitBatch& batch, Instant now);
-  Sending send_read_packet(Response& response, TransmitBatch& batch, Instant now);
-  Sending send_atomic_response(const Response& response, TransmitBatch& batch, Instant now);
-  Sending send_nak(const Response& response, TransmitBatch& batch, Instant now);
-  void refuse_read(const Response& response);
-  [[nodiscard]] wire::Packet response_packet(const Response& response, wire::RcOp op, Instant now) const;
-  void fill_path_fields(wire::Packet& packet, const Response& response, const TransmitBatch& batch);
-  void count_response(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const;
-  void trace_response(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const;
-
-  // serve_read_middle.cc
-  [[nodiscard]] std::uint32_t middle_left(const Response& response) const;
-  bool send_middle(Response& response, TransmitBatch& batch, Instant now);
+  // Responses that leave (response_sender.h).
+  [[nodiscard]] ResponseSender response_sender() {
+    return ResponseSender{{.env = env,
+                           .identity = identity,
+                           .resources = resources,
+                           .paths = response_paths.get(),
+                           .log = response_log.get(),
+                           .halted = halted,
+                           .owed = owed,
+                           .base = base(),
+                           .mtu = mtu}};
+  }
 
   // responder.cc
   void start(Psn first);

@@ -25,6 +25,12 @@ namespace brdma::qp {
 void log_response(std::unique_ptr<ResponseLog>& log, const Identity& identity, const Response& response, bool is_read,
                   std::uint32_t mtu, Instant since);
 
+// A response leaves again, for whatever reason. `log`: null: there is none.
+inline void on_left_again(const Environment& env, ResponseLog* log, const Response& response, Instant now) {
+  if (response.unasked) env.count(Counter::kRetransmittedEdn);
+  if (log != nullptr) log->sent_again(response.psn, response.unasked, now);
+}
+
 // A view of the responder's parts, made where it is needed.
 class RepeatedResponses {
  public:
@@ -47,11 +53,6 @@ class RepeatedResponses {
   // A switch has dropped responses or acknowledgements. Returns how many bytes leave again.
   std::uint64_t on_report(const wire::Edn& edn, Instant now) const;
 
-  // A response leaves again, for whatever reason.
-  void on_left_again(const Response& response, Instant now) const {
-    if (response.unasked) parts_.env.count(Counter::kRetransmittedEdn);
-    if (parts_.log) parts_.log->sent_again(response.psn, response.unasked, now);
-  }
   // The peer re-requests missing responses. It has not seen yet those just resent after a switch's report.
   [[nodiscard]] bool have_just_left(Psn first, std::uint32_t count, Instant now) const {
     if (!parts_.log) return false;

@@ -1,31 +1,34 @@
 // Fast path for MIDDLE packets of a READ response, in runs. Common fields are computed once, as in transmit_middle.cc
-// for requests. It does the same as serve_read.cc for each packet; that takes everything else: standard packets,
+// for requests. It does the same as response_sender.cc for each packet; that takes everything else: standard packets,
 // several paths, retransmissions.
 #include <algorithm>
 
-#include "qp/receive/responder_impl.h"
+#include "qp/respond/response_sender.h"
 
 namespace brdma::qp {
 
 // How many MIDDLE packets are still to be sent, if they may leave in runs.
-std::uint32_t Responder::Impl::middle_left(const Response& response) const {
+std::uint32_t ResponseSender::middle_left(const Response& response) const {
+  const std::uint32_t mtu = parts_.mtu;
   if (!response.started || response.bytes_left <= mtu) return 0;
-  if (!response.bitmap || response.replay || response_paths) return 0;
+  if (!response.bitmap || response.replay || parts_.paths != nullptr) return 0;
   return (response.bytes_left - 1) / mtu;
 }
 
 // True: some were added. Unreadable memory is found again, and reported, when a packet is sent alone.
-bool Responder::Impl::send_middle(Response& response, TransmitBatch& batch, Instant now) {
+bool ResponseSender::send_middle(Response& response, TransmitBatch& batch, Instant now) const {
   std::uint32_t count = middle_left(response);
   if (count == 0) return false;
-  wire::Packet packet = response_packet(response, wire::RcOp::kReadResponseMiddle, now);
+  const Environment& env = parts_.env;
+  const std::uint32_t mtu = parts_.mtu;
+  wire::Packet packet = packet_of(response, wire::RcOp::kReadResponseMiddle, now);
   count =
       static_cast<std::uint32_t>(std::min<std::size_t>(count, batch.room(TransmitBatch::packet_bytes(packet, mtu))));
   if (count == 0) return false;
   std::byte* data = nullptr;
   const std::uint64_t bytes = std::uint64_t{count} * mtu;
-  if (env.memory.resolve(identity.accessor(), response.rkey, response.address, bytes, kAccessRemoteRead, &data) !=
-          memory::Fault::kNone ||
+  if (env.memory.resolve(parts_.identity.accessor(), response.rkey, response.address, bytes, kAccessRemoteRead,
+                         &data) != memory::Fault::kNone ||
       !env.memory.holds(data, bytes)) {
     return false;
   }
@@ -48,7 +51,7 @@ bool Responder::Impl::send_middle(Response& response, TransmitBatch& batch, Inst
   if (sent == 0) return false;
   for (std::uint32_t i = 0; env.sink != nullptr && i < sent; ++i) {
     packet.bth.psn = response.psn + i;
-    trace_response(packet, response, mtu, now);
+    trace(packet, response, mtu, now);
   }
   env.count(Counter::kSentDataPackets, sent);
   response.psn = own.psn;

@@ -1,4 +1,5 @@
 brdma_unit_test(qp_response_paths_test LINK brdma_qp)
+brdma_unit_test(qp_sprayed_responses_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_path_floors_test LINK brdma_qp)
 brdma_unit_test(qp_paths_send_test LINK brdma_qp)
 brdma_unit_test(qp_paths_receive_test LINK brdma_qp)

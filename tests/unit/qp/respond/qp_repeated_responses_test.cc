@@ -1,34 +1,25 @@
 // tests spec 5: sender: a switch reports dropped responses, or acknowledgements (qp/respond/repeated_responses.h).
 #include <gtest/gtest.h>
 
-#include <memory>
-
 #include "qp/respond/repeated_responses.h"
+#include "support/responder_parts.h"
 
 namespace brdma::qp {
 namespace {
 
 using Kind = Response::Kind;
 
-constexpr std::uint32_t kMtu = 1024, kKey = 77, kMessage = 3, kMsn = 7;
-constexpr std::uint64_t kAddress = 0x10'0000;
+constexpr std::uint32_t kMtu = test::ResponderParts::kMtu, kKey = 77, kMessage = 3;
 
-// A responder that has executed all requests before PSN 1010.
-struct Responding {
-  Responding() {
-    identity.recovery = &recovery;
-    identity.attributes.access = kAccessRemoteRead;
-    identity.attributes.max_dest_rd_atomic = 4;
-    resources.reset(4);
-    ack.on_sent(Psn{1010});
-  }
+// Requests that may be reported, and switches' reports.
+struct Responding : test::ResponderParts {
   [[nodiscard]] static Response response(std::uint32_t psn, std::uint32_t bytes) {
     Response response;
     response.kind = Kind::kRead;
     response.bitmap = true;
     response.psn = Psn{psn};
     response.rkey = kKey;
-    response.address = kAddress;
+    response.address = kStart;
     response.bytes_left = bytes;
     response.message = kMessage;
     return response;
@@ -53,42 +44,12 @@ struct Responding {
   }
   // The first response in the queue leaves.
   void leave() {
-    repeated().on_left_again(resources.front(), now);
+    on_left_again(environment, log.get(), resources.front(), now);
     resources.pop();
-  }
-  [[nodiscard]] RepeatedResponses repeated() {
-    return RepeatedResponses{{.env = environment,
-                              .identity = identity,
-                              .window = window,
-                              .resources = resources,
-                              .log = log,
-                              .ack = ack,
-                              .round_trip = round_trip,
-                              .mtu = kMtu,
-                              .msn = kMsn,
-                              .bitmap = bitmap,
-                              .serving = serving,
-                              .established = established}};
   }
   [[nodiscard]] bool have_just_left(std::uint32_t first, std::uint32_t count) {
     return repeated().have_just_left(Psn{first}, count, now);
   }
-  [[nodiscard]] std::uint64_t count(Counter counter) const { return statistics.get(counter); }
-  void pass(Duration time) { now = now + time; }
-
-  EngineConfig config;
-  memory::MemoryTable memory{SecretRandom{1, "keys"}};
-  Statistics statistics;
-  Environment environment{.config = config, .memory = memory, .statistics = statistics};
-  RecoveryConfig recovery;
-  Identity identity;
-  bitmap::ReceiveWindow window{Psn{1010}, {}, environment.segments};
-  ResponderResources resources;
-  std::unique_ptr<ResponseLog> log;
-  AcknowledgementSchedule ack;
-  Duration round_trip;
-  bool bitmap = true, serving = true, established = true;
-  Instant now = Instant{} + 1_s;
 };
 
 TEST(RepeatedResponses, NamedOnesLeaveAgainBeforeWaitingOnes) {
@@ -101,9 +62,9 @@ TEST(RepeatedResponses, NamedOnesLeaveAgainBeforeWaitingOnes) {
   EXPECT_EQ(again.kind, Kind::kRead);
   EXPECT_TRUE(again.bitmap && again.replay && again.unasked);
   EXPECT_EQ(again.psn, Psn{1001});
-  EXPECT_EQ(again.msn, kMsn);
+  EXPECT_EQ(again.msn, Responding::kMsn);
   EXPECT_EQ(again.rkey, kKey);
-  EXPECT_EQ(again.address, kAddress + kMtu);
+  EXPECT_EQ(again.address, Responding::kStart + kMtu);
   EXPECT_EQ(again.bytes_left, 2 * kMtu);
   EXPECT_EQ(again.message, kMessage);
   EXPECT_EQ(again.packet_index, 1U);
@@ -137,7 +98,7 @@ TEST(RepeatedResponses, OfRequestsThatHaveNotComeNothingLeaves) {
 TEST(RepeatedResponses, AfterAnErrorNothingLeaves) {
   Responding responder;
   responder.read(1000, kMtu);
-  responder.serving = false;
+  responder.halted = true;
   EXPECT_EQ(responder.report(1000, 1000), 0U);
   EXPECT_EQ(responder.count(Counter::kEdnStale), 1U);
   EXPECT_TRUE(responder.resources.empty());
@@ -279,7 +240,7 @@ TEST(RepeatedResponses, WhatHasJustLeftIsNotSentForARequestToo) {
 TEST(RepeatedResponses, AnAnswerToARequestCountsApart) {
   Responding responder;
   responder.read(1000, 4 * kMtu);
-  responder.repeated().on_left_again(responder.response(1001, kMtu), responder.now);
+  on_left_again(responder.environment, responder.log.get(), responder.response(1001, kMtu), responder.now);
   EXPECT_EQ(responder.count(Counter::kRetransmittedEdn), 0U);
   EXPECT_FALSE(responder.have_just_left(1001, 1));
 }

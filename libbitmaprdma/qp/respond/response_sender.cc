@@ -1,10 +1,9 @@
-// qp/respond/serve_read.cc - responses in progress: READ responses, results of atomics, NAKs, in the order of their
-// requests. A READ's data is read from the application's memory when its packet is made, and its key is looked up then:
-// the region may be gone since the request came.
+#include "qp/respond/response_sender.h"
+
 #include <algorithm>
 #include <array>
 
-#include "qp/receive/responder_impl.h"
+#include "qp/respond/repeated_responses.h"
 #include "qp/state/local_path.h"
 #include "wire/local_reference.h"
 
@@ -12,7 +11,8 @@ namespace brdma::qp {
 
 using wire::RcOp;
 
-bool Responder::Impl::poll_responses(TransmitBatch& batch, bool naks, Instant now) {
+bool ResponseSender::poll(TransmitBatch& batch, bool naks, SendNak send, Instant now) const {
+  ResponderResources& resources = parts_.resources;
   bool added = false;
   while (!resources.empty()) {
     Response& response = resources.front();
@@ -26,19 +26,20 @@ bool Responder::Impl::poll_responses(TransmitBatch& batch, bool naks, Instant no
         sending = send_atomic_response(response, batch, now);
         break;
       case Response::Kind::kNak:
-        sending = send_nak(response, batch, now);
+        sending = send_nak(response, send);
         break;
     }
     if (sending == Sending::kFull) break;
     if (sending != Sending::kMore) resources.pop();
     added = added || sending != Sending::kStale;
   }
-  if (added && response_paths) [[unlikely]]
-    response_paths->batch_left(batch.path(), now);
+  if (added && parts_.paths != nullptr) [[unlikely]]
+    parts_.paths->batch_left(batch.path(), now);
   return added;
 }
 
-wire::Packet Responder::Impl::response_packet(const Response& response, RcOp op, Instant now) const {
+wire::Packet ResponseSender::packet_of(const Response& response, RcOp op, Instant now) const {
+  const Identity& identity = parts_.identity;
   wire::Packet packet;
   packet.op = op;
   packet.bitmap = response.bitmap;
@@ -58,42 +59,47 @@ wire::Packet Responder::Impl::response_packet(const Response& response, RcOp op,
 }
 
 // The response is about to be added to the batch: sets its path, and the header field about earlier packets there.
-void Responder::Impl::fill_path_fields(wire::Packet& packet, const Response& response, const TransmitBatch& batch) {
-  if (!response_paths || !response.bitmap) [[likely]]
+void ResponseSender::fill_path_fields(wire::Packet& packet, const Response& response,
+                                      const TransmitBatch& batch) const {
+  if (parts_.paths == nullptr || !response.bitmap) [[likely]]
     return;
   packet.bxth.path = batch.path();
-  packet.bxth.before = response_paths->sent(batch.path(), response.psn, response.replay);
+  packet.bxth.before = parts_.paths->sent(batch.path(), response.psn, response.replay);
 }
 
-void Responder::Impl::count_response(const wire::Packet& packet, const Response& response, std::size_t bytes,
-                                     Instant now) const {
-  if (!response.replay) env.count(Counter::kSentDataPackets);
-  trace_response(packet, response, bytes, now);
+// It is in the batch.
+void ResponseSender::note_left(const wire::Packet& packet, const Response& response, std::size_t bytes,
+                               Instant now) const {
+  if (!response.replay) parts_.env.count(Counter::kSentDataPackets);
+  trace(packet, response, bytes, now);
+  if (response.replay) on_left_again(parts_.env, parts_.log, response, now);
 }
 
-void Responder::Impl::trace_response(const wire::Packet& packet, const Response& response, std::size_t bytes,
-                                     Instant now) const {
-  if (env.sink == nullptr) [[likely]]
+void ResponseSender::trace(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const {
+  if (parts_.env.sink == nullptr) [[likely]]
     return;
-  env.trace(now, identity.qpn,
-            trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(bytes), response.replay});
+  parts_.env.trace(
+      now, parts_.identity.qpn,
+      trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(bytes), response.replay});
 }
 
-Responder::Impl::Sending Responder::Impl::send_read_packet(Response& response, TransmitBatch& batch, Instant now) {
+ResponseSender::Sending ResponseSender::send_read_packet(Response& response, TransmitBatch& batch, Instant now) const {
   if (response.by_reference) [[unlikely]]
     return send_by_reference(response, batch, now);
   if (send_middle(response, batch, now)) return Sending::kMore;
+  const Environment& env = parts_.env;
+  const std::uint32_t mtu = parts_.mtu;
   const std::uint32_t size = std::min(response.bytes_left, mtu);
   const bool last = response.bytes_left <= mtu;
-  if (response_paths && batch.packets() >= response_paths->batch_max(batch.path())) [[unlikely]]
+  if (parts_.paths != nullptr && batch.packets() >= parts_.paths->batch_max(batch.path())) [[unlikely]]
     return Sending::kFull;
   const RcOp op = response.started ? (last ? RcOp::kReadResponseLast : RcOp::kReadResponseMiddle)
                                    : (last ? RcOp::kReadResponseOnly : RcOp::kReadResponseFirst);
-  wire::Packet packet = response_packet(response, op, now);
+  wire::Packet packet = packet_of(response, op, now);
   if (!batch.fits(TransmitBatch::packet_bytes(packet, size), size == 0 ? 0 : 1, response.bitmap)) return Sending::kFull;
   std::byte* data = nullptr;
-  const bool there = env.memory.resolve(identity.accessor(), response.rkey, response.address, size, kAccessRemoteRead,
-                                        &data) == memory::Fault::kNone &&
+  const bool there = env.memory.resolve(parts_.identity.accessor(), response.rkey, response.address, size,
+                                        kAccessRemoteRead, &data) == memory::Fault::kNone &&
                      env.memory.holds(data, size);
   if (!there && response.unasked) {  // read before, and done
     env.count(Counter::kEdnPacketsGone, response_packets(response.bytes_left, mtu));
@@ -106,8 +112,7 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& response, T
   const Slice slice{data, size};
   fill_path_fields(packet, response, batch);
   batch.add(packet, size == 0 ? std::span<const Slice>{} : std::span<const Slice>{&slice, 1}, size);
-  count_response(packet, response, size, now);
-  if (response.replay) repeated_responses().on_left_again(response, now);
+  note_left(packet, response, size, now);
   response.started = true;
   response.psn = response.psn + 1;
   response.packet_index = (response.packet_index + 1) & 0xFF'FFFF;
@@ -117,8 +122,11 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& response, T
 }
 
 // A READ response by reference: one packet with the location of all data. Its key was looked up just now, as for data.
-Responder::Impl::Sending Responder::Impl::send_by_reference(Response& response, TransmitBatch& batch, Instant now) {
-  wire::Packet packet = response_packet(response, wire::RcOp::kReadResponseOnly, now);
+ResponseSender::Sending ResponseSender::send_by_reference(const Response& response, TransmitBatch& batch,
+                                                          Instant now) const {
+  const Environment& env = parts_.env;
+  const Identity& identity = parts_.identity;
+  wire::Packet packet = packet_of(response, wire::RcOp::kReadResponseOnly, now);
   packet.bxth.operation = wire::Bxth::kByReference;
   const std::size_t size = wire::reference_size(1);
   if (!batch.fits(TransmitBatch::packet_bytes(packet, size), 1, true)) return Sending::kFull;
@@ -136,44 +144,42 @@ Responder::Impl::Sending Responder::Impl::send_by_reference(Response& response, 
   fill_path_fields(packet, response, batch);
   batch.add(packet, {&slice, 1}, size);
   env.count(Counter::kByReference);
-  count_response(packet, response, size, now);
-  if (response.replay) repeated_responses().on_left_again(response, now);
+  note_left(packet, response, size, now);
   return Sending::kDone;
 }
 
 // The region, or its memory, went away while its data was being sent: a NAK replaces the rest of the responses.
-void Responder::Impl::refuse_read(const Response& response) {
+void ResponseSender::refuse_read(const Response& response) const {
   Response nak;
   nak.syndrome = wire::kSyndromeNakRemoteAccess;
   nak.psn = response.psn;
   nak.msn = (response.msn - 1) & Psn::kMask;  // the READ is not done
-  if (!halted) {
-    owed = Outcome{true, kEventQpAccessError};
-    env.count(Counter::kRemoteAccessErrors);
+  if (!parts_.halted) {
+    parts_.owed = Outcome{true, kEventQpAccessError};
+    parts_.env.count(Counter::kRemoteAccessErrors);
   }
-  halted = true;
-  resources.replace_all(nak);
+  parts_.halted = true;
+  parts_.resources.replace_all(nak);
 }
 
-Responder::Impl::Sending Responder::Impl::send_atomic_response(const Response& response, TransmitBatch& batch,
-                                                               Instant now) {
-  wire::Packet packet = response_packet(response, RcOp::kAtomicAcknowledge, now);
+ResponseSender::Sending ResponseSender::send_atomic_response(const Response& response, TransmitBatch& batch,
+                                                             Instant now) const {
+  wire::Packet packet = packet_of(response, RcOp::kAtomicAcknowledge, now);
   packet.atomic_original = response.original;
   if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, response.bitmap)) return Sending::kFull;
   fill_path_fields(packet, response, batch);
   batch.add(packet, {}, 0);
-  count_response(packet, response, sizeof response.original, now);
-  if (response.replay) repeated_responses().on_left_again(response, now);
+  note_left(packet, response, sizeof response.original, now);
   return Sending::kDone;
 }
 
-Responder::Impl::Sending Responder::Impl::send_nak(const Response& response, TransmitBatch& batch, Instant now) {
+ResponseSender::Sending ResponseSender::send_nak(const Response& response, SendNak send) const {
   // The missing packet has come meanwhile: the peer must not go back for it.
-  if (!halted && response.psn != base()) return Sending::kStale;
+  if (!parts_.halted && response.psn != parts_.base) return Sending::kStale;
   // A BitmapAck's NAK is always of the base.
-  const bool bitmap = response.bitmap && response.psn == base();
-  if (!send_acknowledgement(batch, {response.syndrome, response.msn}, response.psn, bitmap, now)) return Sending::kFull;
-  if (response.syndrome == wire::kSyndromeNakSequence) env.count(Counter::kSentSeqNak);
+  const bool bitmap = response.bitmap && response.psn == parts_.base;
+  if (!send({response.syndrome, response.msn}, response.psn, bitmap)) return Sending::kFull;
+  if (response.syndrome == wire::kSyndromeNakSequence) parts_.env.count(Counter::kSentSeqNak);
   return Sending::kDone;
 }
 

@@ -28,10 +28,13 @@ constexpr Duration kPatience = 20_s;
 
 class HoldingBack : public testing::Test {
  protected:
-  HoldingBack() {
+  explicit HoldingBack(Duration hold_max = Side::kAckHoldMax) {
     auto leases = test::make_leases(2);
-    a = std::make_unique<Side>(std::move(leases[0]));
-    b = std::make_unique<Side>(std::move(leases[1]));
+    const auto side = [&](Lease& lease) {
+      return std::make_unique<Side>(std::move(lease), Side::kTokenBytes, 4u, kRoceUdpPort, hold_max);
+    };
+    a = side(leases[0]);
+    b = side(leases[1]);
     a->connect(*b);
     b->connect(*a);
     // In step long enough for b to know that its replies follow.
@@ -93,7 +96,8 @@ TEST_F(HoldingBack, NotWhereABlockedThreadWouldHaveToBeWokenForIt) {
 // engine's deadlines. Whatever the program does next, the acknowledgement leaves.
 class LeavingForTheReply : public HoldingBack {
  protected:
-  LeavingForTheReply() {
+  // Much longer than the steps below last on a busy machine, much shorter than the patience of the last two tests.
+  LeavingForTheReply() : HoldingBack(3_s) {
     b->shard->progress_owner().set_thread(ProgressOwner::Thread::kParked);
     before = b->acks();
     const unsigned completed = b->completed;

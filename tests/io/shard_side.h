@@ -18,9 +18,11 @@ namespace brdma::io {
 // the second half of the peer's.
 struct Side {
   static constexpr std::uint32_t kTokenBytes = 8;
+  // A busy machine does not release held acknowledgements.
+  static constexpr Duration kAckHoldMax = 20_s;
 
   explicit Side(Lease given, std::uint32_t bytes = kTokenBytes, std::uint32_t requests = 4,
-                std::uint16_t destination_port = kRoceUdpPort)
+                std::uint16_t destination_port = kRoceUdpPort, Duration ack_hold_max = kAckHoldMax)
       : lease(std::move(given)), half(bytes), memory(std::size_t{2} * bytes) {
     Intake intake{ReceiveSocket{lease.socket_fd, lease.dual_stack}};
     std::vector<TransmitSocket> transmit_sockets;
@@ -31,8 +33,9 @@ struct Side {
     config.source_ports = {transmit_sockets[0].port()};
     config.segments_max = kSegmentsMax;
     config.recovery.congestion.control = CongestionControl::kNone;  // the tests decide how much leaves
-    // A busy machine neither releases held acknowledgements nor takes the peer, which has no core, for silent.
-    config.recovery.ack_hold_max = config.recovery.probe_timeout_min = config.recovery.retransmit_timeout_min = 20_s;
+    config.recovery.ack_hold_max = ack_hold_max;
+    // Nor does it take the peer, which has no core, for silent.
+    config.recovery.probe_timeout_min = config.recovery.retransmit_timeout_min = 20_s;
     shard = std::make_unique<Shard>(config, std::move(intake), std::move(transmit_sockets), *lease.statistics, nullptr);
     Engine& engine = shard->engine();
     ProtectionDomain* pd = engine.alloc_pd();

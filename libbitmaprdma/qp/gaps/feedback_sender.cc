@@ -15,7 +15,7 @@ constexpr std::size_t kFixedSize = wire::kBthSize + wire::kFfmSize + wire::kIcrc
 FeedbackSender::Sent FeedbackSender::poll(TransmitBatch& batch, Instant now) const {
   FeedbackWatch& watch = parts_.out_of_order.feedback;
   std::array<bitmap::GapRecord*, wire::kFfmGapsMax> room;
-  const auto [gaps, more] = choose(room, now);
+  const auto [gaps, rest] = choose(room, now);
   if (gaps.empty() || parts_.base_packet.is_refused()) {
     parts_.feedback.cancel();
     if (parts_.base_packet.is_refused()) watch.look = true;
@@ -25,15 +25,18 @@ FeedbackSender::Sent FeedbackSender::poll(TransmitBatch& batch, Instant now) con
   if (!batch.fits(kFixedSize + gaps.size() * wire::kFfmGapSize, 0, true)) return Sent::kNothing;
   add(gaps, batch, now);
   const bool repeated = note_named(gaps, now);
-  if (!more) watch.all_named();
   if (repeated) parts_.ack_loss.on_sign(parts_.window.highest());
-  if (more) return Sent::kPart;
+  if (rest) {
+    watch.continued_at = rest;
+    return Sent::kPart;
+  }
+  watch.all_named();
   parts_.feedback.cancel();
   return Sent::kAll;
 }
 
 FeedbackSender::Chosen FeedbackSender::choose(std::span<bitmap::GapRecord*> room, Instant now) const {
-  FeedbackWatch& watch = parts_.out_of_order.feedback;
+  const FeedbackWatch& watch = parts_.out_of_order.feedback;
   bitmap::GapTable& gaps = parts_.out_of_order.gaps;
   const std::size_t gaps_max = std::min<std::size_t>(room.size(), parts_.mtu / wire::kFfmGapSize);
   const auto unless_continued = watch.look ? std::optional<Psn>{parts_.window.base()} : watch.unnamed;
@@ -42,13 +45,10 @@ FeedbackSender::Chosen FeedbackSender::choose(std::span<bitmap::GapRecord*> room
   for (std::size_t i = from ? gaps.find(*from) : gaps.size(); i < gaps.size(); ++i) {
     ++parts_.out_of_order.gaps_looked_at;
     if (!is_due(gaps[i], now)) continue;
-    if (count == gaps_max) {  // the next message begins there
-      watch.continued_at = gaps[i].start;
-      return {room.first(count), true};
-    }
+    if (count == gaps_max) return {room.first(count), gaps[i].start};
     room[count++] = &gaps[i];
   }
-  return {room.first(count), false};
+  return {room.first(count)};
 }
 
 bool FeedbackSender::is_due(const bitmap::GapRecord& gap, Instant now) const {

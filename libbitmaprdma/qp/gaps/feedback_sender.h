@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/units.h"
@@ -44,7 +45,7 @@ class FeedbackSender {
   // As many as fit into a message, by PSN.
   struct Chosen {
     std::span<bitmap::GapRecord*> gaps;
-    bool more = false;  // the next message begins with another one
+    std::optional<Psn> rest{};  // another is due: the next message begins there
   };
   [[nodiscard]] Chosen choose(std::span<bitmap::GapRecord*> room, Instant now) const;
   [[nodiscard]] bool is_due(const bitmap::GapRecord& gap, Instant now) const;

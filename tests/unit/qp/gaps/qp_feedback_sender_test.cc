@@ -184,6 +184,20 @@ TEST(FeedbackSender, AMessageThatDoesNotFitLeavesWithTheNextBatch) {
   EXPECT_EQ(sender.listed.size(), 1u);
 }
 
+TEST(FeedbackSender, AFullMessageThatDoesNotFitLeavesWholeWithTheNextBatch) {
+  Sender sender;
+  sender.lose(65);
+  qp::TransmitBatch full = sender.batch();
+  const std::byte shorter[4]{};
+  full.add_control(wire::Bth{}, shorter);
+  EXPECT_EQ(sender.poll(full), Sent::kNothing);
+  EXPECT_EQ(sender.poll(), Sent::kPart);
+  ASSERT_EQ(sender.listed.size(), 64u);
+  EXPECT_EQ(sender.listed[0].start, Psn{1000}) << "none is passed over";
+  EXPECT_EQ(sender.poll(), Sent::kAll);
+  EXPECT_EQ(sender.listed.size(), 1u);
+}
+
 TEST(FeedbackSender, ARepetitionIsASignThatAcknowledgementsAreLost) {
   Sender sender;
   sender.lose(1);

@@ -1,5 +1,5 @@
-// qp/timers/progress.h - private: the peer acknowledges, or has not for so long that the operator is told (events
-// stall_begun, stall_ended).
+// qp/timers/progress.h - private: the peer acknowledges, or has not for so long that it is reported to the operator
+// (events stall_begun, stall_ended).
 #pragma once
 
 #include "base/units.h"

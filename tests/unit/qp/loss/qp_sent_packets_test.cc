@@ -1,4 +1,4 @@
-// qp/loss/sent_packets.h: what becomes of each packet in flight, and who hears of it.
+// qp/loss/sent_packets.h: what becomes of each packet in flight, and who counts it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 using bitmap::EntryState;
 
-// The window measures: it has been told of a loss, where it was told nothing else.
+// The window measures: a loss was reported to it, where nothing else was.
 bool was_told(const congestion::DelayWindow& window) { return window.allocated_bytes() != 0; }
 
 // --- arrived ---

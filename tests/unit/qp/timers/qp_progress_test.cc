@@ -1,4 +1,4 @@
-// qp/timers/progress.h: the operator is told of a peer that acknowledges nothing for 100 ms, once, and of its end.
+// qp/timers/progress.h: the operator is notified of a peer that acknowledges nothing for 100 ms, once, and of its end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -200,6 +200,9 @@ MUTATIONS = [
         "static constexpr Duration kBoundBurstsFrom = 1_ms;": "static constexpr Duration kBoundBurstsFrom = 10_s;",
     }),
     # --- owners of the transport core ---
+    ("a response of an unknown request decides what a timeout was", "qp/read/handle_response.cc", {
+        "if (timers.has_undecided() && requested_once) [[unlikely]]": "if (timers.has_undecided()) [[unlikely]]",
+    }),
     ("a repeated sequence NAK goes back at once", "qp/loss/refusals.cc", {
         "if (repeated && since <": "if (false && repeated && since <",
     }),

@@ -48,6 +48,7 @@ Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequ
   if (paths) [[unlikely]]
     path_evidence().on_any_response(sequence, message, now);
   const Instant sent = scoreboard.sent_at(sequence, now);
+  const bool requested_once = scoreboard.entry(sequence).transmissions == 1;
   responses.on_response(message.payload_at(sequence, id.mtu()), message.kind == MessageKind::kRead);
   measure_response(sequence, message, sent, now);
   sent_packets().acknowledge(sequence, message, now);
@@ -55,7 +56,8 @@ Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequ
   // A response to this request shows that all before it are executed.
   acknowledge_requests_before(message.end(), now);
   response_gaps().on_response(packet, sequence, sent, now);
-  if (timers.has_undecided()) [[unlikely]]
+  // Of a response that was requested again it is not known which request it answers (Karn).
+  if (timers.has_undecided() && requested_once) [[unlikely]]
     timer_actions().on_evidence(sent, now);
   advance(now);
   judge_response_gaps(now, env.arrived_at(now));

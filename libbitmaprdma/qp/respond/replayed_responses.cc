@@ -17,7 +17,6 @@ std::optional<DropReason> ReplayedResponses::read(const wire::Packet& packet, In
   const RequestChecks checks{{parts_.env.memory, parts_.identity, parts_.mtu}};
   if (checks.read(packet) != Verdict::kDone) return DropReason::kEarlyInvalid;
   if (static_cast<std::uint32_t>(distance(parts_.base, psn)) < count) return DropReason::kOutOfWindow;
-  if (parts_.resources.will_response(psn, count, parts_.mtu)) return DropReason::kDuplicate;
   return queue(read_response_of(packet, parts_.msn), count, now);
 }
 
@@ -36,11 +35,11 @@ std::optional<DropReason> ReplayedResponses::atomic(const wire::Packet& packet, 
 
 // It was executed.
 std::optional<DropReason> ReplayedResponses::confirmed(const wire::Packet& packet, Instant now) const {
-  if (parts_.resources.will_response(packet.bth.psn, 1, parts_.mtu)) return DropReason::kDuplicate;
   return queue(confirmation_of(packet, parts_.msn), 1, now);
 }
 
 std::optional<DropReason> ReplayedResponses::queue(Response response, std::uint32_t packets, Instant now) const {
+  if (parts_.resources.will_response(response.psn, packets, parts_.mtu)) return DropReason::kDuplicate;
   if (parts_.repeated.have_just_left(response.psn, packets, now)) return DropReason::kDuplicate;
   if (!parts_.resources.room_for_replay()) return DropReason::kHoldFull;
   parts_.sprayed.on_rerequest(response.psn, packets, now);

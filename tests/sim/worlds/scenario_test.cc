@@ -39,7 +39,8 @@ TEST(Scenario, PeerThatDiesEndsInARetryErrorAndAFlush) {
   ASSERT_EQ(completions.size(), 4u);
   EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded);
   for (std::size_t i = 1; i < 4; ++i) EXPECT_EQ(completions[i].status, CompletionStatus::kFlushed);
-  // Timeout attribute 12 and 7 retries: 8 times 16.8 ms, and four times that in bitmap mode (qp/timers/timer_lengths.h).
+  // Timeout attribute 12 and 7 retries: 8 times 16.8 ms, and four times that in bitmap mode
+  // (qp/timers/timer_lengths.h).
   EXPECT_GE(pair.world().now() - killed, 536_ms);
   EXPECT_LT(pair.world().now() - killed, 600_ms);
   EXPECT_EQ(pair.tx().host().engine().query_qp(pair.tx().qp()).state, QpState::kErr);

@@ -62,7 +62,7 @@ struct Receiver {
     return fetch().send(packet(size, RcOp::kSendOnly), receives, offset, fault);
   }
   void post(std::uint32_t lkey) {
-    const std::array<Sge, 2> sges{Sge{address(bytes.data()), 600, lkey}, Sge{address(bytes.data()) + 1000, 5000, lkey}};
+    const std::array<Sge, 2> sges{Sge{kStart, 600, lkey}, Sge{kStart + 1000, 5000, lkey}};
     ASSERT_TRUE(receives.post({1, sges}).ok());
   }
   // `size` bytes of `data` from `from` on lie at `at` in `bytes`.

@@ -286,7 +286,7 @@ TEST(OperationReceiver, AFaultyPacketStaysHeld) {
 TEST(OperationReceiver, ASendIsReleasedIntoItsReceive) {
   for (const bool there : {true, false}) {
     Receiver receiver;
-    const Sge sge{reinterpret_cast<std::uintptr_t>(receiver.bytes.data()), kPackets * kMtu, receiver.region->key};
+    const Sge sge{kStart, kPackets * kMtu, receiver.region->key};
     ASSERT_TRUE(receiver.receives.post({1, {&sge, 1}}).ok());
     ASSERT_EQ(receiver.keep(receiver.packet(1, RcOp::kSendMiddle)), std::nullopt);
     if (!there) receiver.receives.pop();

@@ -147,6 +147,14 @@ TEST(ReplayedResponses, AnAtomicsResultWasKept) {
   }
 }
 
+TEST(ReplayedResponses, AnAtomicsResultThatWaitsIsNotQueuedAgain) {
+  Answering responder;
+  responder.resources.remember_atomic(Psn{1005}, 42, 5);
+  EXPECT_EQ(responder.answer(Answering::request(RcOp::kFetchAdd, 1005)), std::nullopt);
+  EXPECT_EQ(responder.answer(Answering::request(RcOp::kFetchAdd, 1005)), DropReason::kDuplicate);
+  EXPECT_EQ(responder.resources.size(), 1U);
+}
+
 TEST(ReplayedResponses, AForgottenAtomicIsNotExecuted) {
   Answering responder;
   responder.resources.remember_atomic(Psn{1005}, 42, 5);

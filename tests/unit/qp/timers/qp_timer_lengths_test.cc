@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "qp/timers/timer_lengths.h"
 #include "qp/state/environment.h"
+#include "qp/timers/timer_lengths.h"
 
 namespace brdma::qp {
 namespace {

@@ -110,8 +110,8 @@ struct SenderParts {
     return qp::TimerLengths{{identity, scoreboard, rtt, congestion, responses, timers, judge.get()}};
   }
   [[nodiscard]] qp::Deadlines deadlines() const {
-    return qp::Deadlines{{identity, scoreboard, messages, timers, rnr, admission, congestion, responses, loss, signals,
-                          judge.get(), lengths()}};
+    return qp::Deadlines{{identity, scoreboard, messages, rtt, timers, rnr, admission, congestion, responses, loss,
+                          signals, judge.get()}};
   }
   [[nodiscard]] qp::Progress progress() { return {environment, identity, scoreboard, timers}; }
   [[nodiscard]] qp::TimerActions actions() {

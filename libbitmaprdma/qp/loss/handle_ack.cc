@@ -59,9 +59,9 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
                                   admission.congestion_limited(), now);
     admission.on_round_trip();
   }
-  // A reserved kind only acknowledges all before it.
-  const Outcome result = refusal ? handle_refusal(syndrome, *sequence, now) : Outcome{};
-  if (result.to_error) return result;
+  if (refusal) [[unlikely]] {
+    if (const Outcome result = handle_refusal(syndrome, *sequence, now); result.to_error) return result;
+  }
   advance(now);
   return outcome(now);
 }
@@ -103,7 +103,8 @@ void Requester::Impl::take_round_trip(const congestion::RoundTrip& trip, std::ui
                                       Instant now) {
   congestion.on_acknowledgement(acknowledged, trip, admission.congestion_limited(), now);
   sending_rate().on_round_trip(trip.on_the_way(), congestion.base_rtt(), now);
-  sending_rate().spread(limits().window_bytes(), now);
+  if (sending_rate().may_spread()) [[unlikely]]
+    sending_rate().spread(limits().window_bytes(), now);
   admission.on_round_trip();
   if (timers.has_undecided()) [[unlikely]]
     timer_actions().on_evidence(echo, now);
@@ -152,13 +153,11 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
         ack, base, now, [&](Sequence at, Counter cause) { packets.retransmit_range(at, at + 1, cause, now); });
   }
   if (ack.echo_valid) me.take_echo(ack, bytes_before - me.scoreboard.flight().bytes, source_port, now);
-  Outcome result;
   // A receiver in bitmap mode names missing packets itself: a sequence NAK says nothing.
-  if (!wire::acknowledges(ack.syndrome) && ack.syndrome != wire::kSyndromeNakSequence && base < next) {
+  if (!wire::acknowledges(ack.syndrome) && ack.syndrome != wire::kSyndromeNakSequence && base < next) [[unlikely]] {
     if (kind_of(ack.syndrome) == kKindRnr) me.reported_arrivals().take_back(ack, base, now);
-    result = me.handle_refusal(ack.syndrome, base, now);
+    if (const Outcome result = me.handle_refusal(ack.syndrome, base, now); result.to_error) return result;
   }
-  if (result.to_error) return result;
   me.advance(now);
   return me.outcome(now);
 }
@@ -181,6 +180,7 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
 
 // --- NAKs ---
 
+// A reserved kind only acknowledges all before it.
 Outcome Requester::Impl::handle_refusal(std::uint8_t syndrome, Sequence at, Instant now) {
   const Refusals refused = refusals();
   if (kind_of(syndrome) == kKindRnr) {

@@ -174,7 +174,7 @@ struct Responder::Impl {
   [[nodiscard]] wire::Bth ack_header() const;
   [[nodiscard]] Instant acknowledgement_deadline() const { return ack.deadline(ack_delay()); }
   // While packets are missing, acknowledgements leave sooner.
-  [[nodiscard]] Duration ack_delay() const {
+  [[nodiscard, gnu::always_inline]] Duration ack_delay() const {
     return window.empty() ? recovery().ack_delay : std::min(recovery().ack_delay, kAckDelayOutOfOrder);
   }
   [[nodiscard]] std::uint16_t judged() const;

@@ -127,8 +127,8 @@ struct Requester::Impl {
     return TimerLengths{{id, scoreboard, rtt, congestion, responses, timers, sender_judge.get()}};
   }
   [[nodiscard]] Deadlines deadlines() const {
-    return Deadlines{{id, scoreboard, messages, timers, rnr, admission, congestion, responses, loss_recovery, signals,
-                      sender_judge.get(), timer_lengths()}};
+    return Deadlines{{id, scoreboard, messages, rtt, timers, rnr, admission, congestion, responses, loss_recovery,
+                      signals, sender_judge.get()}};
   }
   [[nodiscard]] Progress progress() { return {env, id, scoreboard, timers}; }
   [[nodiscard]] TimerActions timer_actions() {
@@ -287,7 +287,7 @@ struct Requester::Impl {
   }
   [[nodiscard]] bool acknowledges_in_bulk() const;
   [[nodiscard]] bool acknowledges_all(const CumulativeAck& ack) const;
-  void acknowledge_all(Instant now);
+  [[gnu::always_inline]] void acknowledge_all(Instant now);
   void on_cumulative_ack(const CumulativeAck& ack, Instant now);
   void on_ack_round_trip(const CumulativeAck& ack, std::uint64_t acknowledged, Instant now);
   void apply_pending() {  // the pending RTT sample, if there is one

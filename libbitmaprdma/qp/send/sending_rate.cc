@@ -62,7 +62,7 @@ void SendingRate::choose_spreading() const {
   signals->whole = whole;
 }
 
-void SendingRate::respread(std::uint64_t window, Instant now) const {
+void SendingRate::spread(std::uint64_t window, Instant now) const {
   constexpr std::uint64_t kSecond = 1'000'000'000;
   congestion::DelayWindow& congestion = parts_.congestion;
   const bool whole = wants_spreading();

@@ -48,11 +48,13 @@ class SendingRate {
     if (parts_.signals && parts_.signals->rate) [[unlikely]]
       parts_.signals->rate->on_round_trip(round_trip, base, now);
   }
-  // The window has taken a sample, and has `window` bytes: does it leave over a round trip, and how fast?
-  [[gnu::always_inline]] void spread(std::uint64_t window, Instant now) const {
-    if (parts_.signals || wants_spreading() || wants_bounded_bursts()) [[unlikely]]
-      respread(window, now);
+  // The window leaves over a round trip, or is to.
+  [[nodiscard, gnu::always_inline]] bool may_spread() const {
+    return parts_.signals || wants_spreading() || wants_bounded_bursts();
   }
+  // The window has taken a sample, and has `window` bytes: does it leave over a round trip, and how fast? Nothing to do
+  // unless may_spread().
+  void spread(std::uint64_t window, Instant now) const;
 
  private:
   // On paths from this length on a window is always spread: data that an application posts when a gap has closed, and
@@ -76,7 +78,6 @@ class SendingRate {
     return parts_.id.recovery->congestion.control == CongestionControl::kWindow &&
            parts_.congestion.base_rtt() >= (is_spread() ? kBoundBurstsFrom / 2 : kBoundBurstsFrom);
   }
-  void respread(std::uint64_t window, Instant now) const;
   void choose_spreading() const;
 
   Parts parts_;

@@ -96,13 +96,12 @@ std::uint32_t Requester::Impl::next_chunk_bytes() {
 void Requester::Impl::begin_message() {
   const std::uint64_t number = queue.next();
   const SendWqe& wqe = queue[number];
-  Message message;
-  message.first = scoreboard.next();
-  message.wqe = number;
-  message.kind = kind_of(wqe.opcode);
-  message.msn = next_msn;
-  message.rsn = next_rsn;
-  message.length = wqe.length;
+  Message& message = messages.push_back({.first = scoreboard.next(),
+                                         .wqe = number,
+                                         .length = wqe.length,
+                                         .msn = next_msn,
+                                         .rsn = next_rsn,
+                                         .kind = kind_of(wqe.opcode)});
   if (id.local_state == LocalState::kNotAsked && references().is_worth_one(wqe)) wants_local = true;
   if (message.kind == MessageKind::kRead) {
     message.offset = read_cut;
@@ -131,7 +130,6 @@ void Requester::Impl::begin_message() {
   if (!message.answered() && message.by_reference == 0)
     message.segment_packets = Segments::packets_of_each(wqe, env.config.transfer, id);
   message.first_operation = segments.next_number();
-  messages.push_back(message);
   if (message.last_of_wqe) queue.begin_next();
 }
 

@@ -28,7 +28,7 @@ std::optional<Instant> Deadlines::first() const {
   consider(first, stall());
   if (parts_.judge != nullptr) {
     const SenderJudgement judgement{{parts_.id, parts_.scoreboard, parts_.messages, *parts_.judge}};
-    consider(first, judgement.judged_at(parts_.lengths.probe()));
+    consider(first, judgement.judged_at(lengths().probe()));
   }
   consider(first, inquiry());
   consider(first, parts_.loss.paused_until());
@@ -36,28 +36,31 @@ std::optional<Instant> Deadlines::first() const {
   return first;
 }
 
+// Apart from what else a turn asks, so that the compiler keeps it short.
+[[gnu::noinline]] Instant Deadlines::plain() const { return lengths().first_due(); }
+
 std::optional<Instant> Deadlines::retransmission() const {
   const Identity& id = parts_.id;
   if (parts_.scoreboard.empty() || parts_.rnr.waiting()) return std::nullopt;
   if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;
-  const Duration timeout = id.bitmap_agreed ? parts_.lengths.retransmission() : parts_.lengths.attribute();
-  return parts_.timers.armed() + (peer_is_stopped() ? std::max(timeout, parts_.lengths.stopped()) : timeout);
+  const Duration timeout = id.bitmap_agreed ? lengths().retransmission() : lengths().attribute();
+  return parts_.timers.armed() + (peer_is_stopped() ? std::max(timeout, lengths().stopped()) : timeout);
 }
 
 std::optional<Instant> Deadlines::probe() const {
   const Scoreboard& board = parts_.scoreboard;
   if (board.empty() || board.pending() > 0 || parts_.rnr.waiting() || parts_.timers.probe_sent()) return std::nullopt;
-  if (parts_.lengths.follows_irn()) return std::nullopt;
+  if (lengths().follows_irn()) return std::nullopt;
   // A standard peer does not acknowledge a duplicate probe; but a READ can be re-requested from any peer.
   if (!parts_.id.bitmap_agreed && (parts_.responses.packets() == 0 || parts_.id.goes_back())) return std::nullopt;
-  return parts_.timers.activity() + parts_.lengths.probe();
+  return parts_.timers.activity() + lengths().probe();
 }
 
 std::optional<Instant> Deadlines::retry_limit() const {
   if (parts_.scoreboard.empty() || parts_.rnr.waiting() || parts_.id.attributes.timeout == 0) return std::nullopt;
   const Instant progress = parts_.timers.progress();
   const Instant from = parts_.signals ? parts_.signals->stopped.silent_from(progress) : progress;
-  return from + parts_.lengths.retries();
+  return from + lengths().retries();
 }
 
 bool Deadlines::peer_is_stopped() const {
@@ -65,7 +68,7 @@ bool Deadlines::peer_is_stopped() const {
 }
 
 recovery::StoppedPeerLimits Deadlines::stopped_limits() const {
-  return {.retries = parts_.lengths.retries(), .stopped_max = parts_.id.recovery->stopped_peer_max};
+  return {.retries = lengths().retries(), .stopped_max = parts_.id.recovery->stopped_peer_max};
 }
 
 std::optional<Instant> Deadlines::stopped_query() const {
@@ -77,7 +80,7 @@ std::optional<Instant> Deadlines::stopped_query() const {
 std::optional<Instant> Deadlines::stall() const {
   if (!parts_.id.bitmap_agreed || !parts_.scoreboard.has_holes() || parts_.rnr.waiting()) return std::nullopt;
   if (parts_.judge != nullptr || !parts_.timers.acknowledged_since_stall()) return std::nullopt;
-  return parts_.scoreboard.cumulative_moved() + parts_.lengths.stall();
+  return parts_.scoreboard.cumulative_moved() + lengths().stall();
 }
 
 std::optional<Instant> Deadlines::bridge() const {

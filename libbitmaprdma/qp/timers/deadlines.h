@@ -33,6 +33,7 @@ class Deadlines {
     const Identity& id;
     const Scoreboard& scoreboard;
     const MessageTable& messages;
+    const recovery::RttEstimator& rtt;
     const RetransmissionTimers& timers;
     const ReceiverNotReady& rnr;
     const Admission& admission;
@@ -41,7 +42,6 @@ class Deadlines {
     const PooledLossRecovery& loss;
     const std::unique_ptr<CongestionState>& signals;
     SenderJudge* judge;  // nullptr: the sender does not judge losses
-    TimerLengths lengths;
   };
   explicit Deadlines(const Parts& parts) : parts_(parts) {}
 
@@ -74,10 +74,15 @@ class Deadlines {
   // Packets are in flight, and only RTO and probe can be due: all other deadlines are unset.
   [[nodiscard]] bool is_plain() const;
   // The first of the two. Precondition: is_plain().
-  [[nodiscard]] Instant plain() const { return parts_.lengths.first_due(); }
+  [[nodiscard]] Instant plain() const;
 
  private:
   [[nodiscard]] bool has_signals() const { return parts_.signals && !parts_.signals->is_idle(parts_.id.recovery->wan); }
+  [[nodiscard, gnu::always_inline]] TimerLengths lengths() const {
+    return TimerLengths{
+        {parts_.id, parts_.scoreboard, parts_.rtt, parts_.congestion, parts_.responses, parts_.timers, parts_.judge}};
+  }
+
   Parts parts_;
 };
 

@@ -33,7 +33,9 @@ struct Sender : test::SenderParts {
   // The window no longer doubles.
   void end_start() { congestion.on_timeout(); }
   void round_trip(Duration trip) { rtt.sample(trip, now); }
-  void spread(std::uint64_t window = kWindow) { rate().spread(window, now); }
+  void spread(std::uint64_t window = kWindow) {
+    if (rate().may_spread()) rate().spread(window, now);
+  }
 
   [[nodiscard]] bool is_spread() const { return signals && signals->spread; }
   [[nodiscard]] bool is_whole() const { return is_spread() && signals->whole; }

@@ -60,7 +60,7 @@ MUTATIONS = [
         "  if (lost * 2 <= timeouts->packets) return;\n": "",
     }),
     ("a silent peer is never given up", "qp/timers/deadlines.cc", {
-        "  return from + parts_.lengths.retries();": "  return std::nullopt;",
+        "  return from + lengths().retries();": "  return std::nullopt;",
     }),
     ("an error flushes the receives no more", "qp/state/queue_pair.cc", {
         ": responder_.flush(now); }": ": void(); }",

@@ -63,7 +63,8 @@ class RepeatedResponses {
   }
 
  private:
-  // As after an EDN about requests (handle_feedback.cc): for so many quiet times the peer may request without knowing.
+  // As after an EDN about requests (loss/reported_losses.cc): for so many quiet times the peer may request without
+  // knowing.
   static constexpr std::int64_t kQuietTimes = 4;
   // One report covers a run of drops; a longer one is forged, or leaves the rest to the requester.
   static constexpr std::uint32_t kNamedMost = 1024;

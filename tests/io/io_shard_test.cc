@@ -96,7 +96,7 @@ TEST_F(HoldingBack, NotWhereABlockedThreadWouldHaveToBeWokenForIt) {
 // engine's deadlines. Whatever the program does next, the acknowledgement leaves.
 class LeavingForTheReply : public HoldingBack {
  protected:
-  // Much longer than the steps below last on a busy machine, much shorter than the patience of the last two tests.
+  // Much longer than the steps below last on a busy machine, much shorter than the last two tests wait.
   LeavingForTheReply() : HoldingBack(3_s) {
     b->shard->progress_owner().set_thread(ProgressOwner::Thread::kParked);
     before = b->acks();

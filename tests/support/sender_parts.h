@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "qp/inquiry/link_inquiries.h"
 #include "qp/loss/reported_arrivals.h"
@@ -87,6 +88,12 @@ struct SenderParts {
   [[nodiscard]] std::uint64_t count(Counter counter) const { return statistics.get(counter); }
   [[nodiscard]] bool pending(qp::Sequence sequence) const {
     return scoreboard.state(sequence) == bitmap::EntryState::kRetransmitPending;
+  }
+  [[nodiscard]] std::vector<qp::Sequence> all_pending() const {
+    std::vector<qp::Sequence> all;
+    for (qp::Sequence at = scoreboard.base(); at < scoreboard.next(); ++at)
+      if (pending(at)) all.push_back(at);
+    return all;
   }
   [[nodiscard]] std::uint32_t packets_in_flight() const { return scoreboard.flight().packets; }
 

@@ -103,7 +103,6 @@ struct Requester::Impl {
   // --- requester.cc ---
   void begin_from(Psn first);
   void forget_flight();
-  LossRecovery& repairing() { return loss_recovery.begun(env.loss_recovery, id.recovery->window_packets); }
 
   // --- views of the parts (loss/, read/, timers/, inquiry/) ---
   [[nodiscard]] SentPackets sent_packets() {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
-#include <vector>
 
 #include "support/sender_parts.h"
 #include "wire/control.h"
@@ -48,13 +47,6 @@ class Acknowledgement {
   std::byte bits_[512] = {};
   std::byte ranges_[8] = {};
 };
-
-std::vector<qp::Sequence> pending_ones(const SenderParts& parts) {
-  std::vector<qp::Sequence> all;
-  for (qp::Sequence at = parts.scoreboard.base(); at < parts.scoreboard.next(); ++at)
-    if (parts.pending(at)) all.push_back(at);
-  return all;
-}
 
 TEST(ReportedArrivals, TheBitsAcknowledgeWithoutMovingTheBase) {
   SenderParts parts;
@@ -114,19 +106,19 @@ TEST(ReportedArrivals, WhatTheReceiverHasJudgedLostIsRetransmittedOnce) {
   Acknowledgement all(parts, {4});
   all.ack.judged = 2;
   all.arrives();
-  EXPECT_THAT(pending_ones(parts), ElementsAre(0, 1));
+  EXPECT_THAT(parts.all_pending(), ElementsAre(0, 1));
   parts.leaves_again(0);
   parts.leaves_again(1);
   parts.pass(1_us);
   all.arrives();
-  EXPECT_THAT(pending_ones(parts), IsEmpty()) << "the judgement is older than the retransmission";
+  EXPECT_THAT(parts.all_pending(), IsEmpty()) << "the judgement is older than the retransmission";
 }
 
 TEST(ReportedArrivals, AnUnjudgedHoleWaitsForTheReceiver) {
   SenderParts parts;
   parts.write(8);
   Acknowledgement(parts, {4}).arrives();
-  EXPECT_THAT(pending_ones(parts), IsEmpty());
+  EXPECT_THAT(parts.all_pending(), IsEmpty());
 }
 
 TEST(ReportedArrivals, AHoleThatIsOlderThanAStallIsRetransmittedAndHasTimedOut) {
@@ -135,10 +127,10 @@ TEST(ReportedArrivals, AHoleThatIsOlderThanAStallIsRetransmittedAndHasTimedOut) 
   const Duration stall = parts.lengths().stall();
   parts.pass(stall - 1_us);
   Acknowledgement(parts, {4}).arrives();
-  EXPECT_THAT(pending_ones(parts), IsEmpty());
+  EXPECT_THAT(parts.all_pending(), IsEmpty());
   parts.pass(2_us);
   Acknowledgement(parts, {4}).arrives();
-  EXPECT_THAT(pending_ones(parts), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(parts.all_pending(), ElementsAre(0, 1, 2, 3));
   ASSERT_TRUE(parts.signals && parts.signals->inquiry) << "the path's links may be asked";
 }
 
@@ -149,7 +141,7 @@ TEST(ReportedArrivals, AHoleAgesByTheEchoedPacket) {
   const Instant sent = parts.now;
   parts.pass(parts.lengths().stall() * 2);
   Acknowledgement(parts, {4}).echo(sent).arrives();
-  EXPECT_THAT(pending_ones(parts), IsEmpty());
+  EXPECT_THAT(parts.all_pending(), IsEmpty());
 }
 
 TEST(ReportedArrivals, ARetransmissionThatWasOvertakenIsLostAgain) {
@@ -161,10 +153,10 @@ TEST(ReportedArrivals, ARetransmissionThatWasOvertakenIsLostAgain) {
   const Instant later = parts.now;
   parts.write(4);
   Acknowledgement(parts, {0, 4}).echo(later).arrives();
-  EXPECT_THAT(pending_ones(parts), IsEmpty()) << "too early";
+  EXPECT_THAT(parts.all_pending(), IsEmpty()) << "too early";
   parts.pass(1_us);
   Acknowledgement(parts, {0, 5}).echo(later).arrives();
-  EXPECT_THAT(pending_ones(parts), ElementsAre(1));
+  EXPECT_THAT(parts.all_pending(), ElementsAre(1));
 }
 
 TEST(ReportedArrivals, AFirstTransmissionThatWasOvertakenWaitsForTheReceiver) {
@@ -191,9 +183,9 @@ TEST(ReportedArrivals, OnSeveralPathsTheOrderOfOnePathDecides) {
   const Instant later = parts.now;
   parts.write(4, 1);
   Acknowledgement(parts, {0, 4}).arrives();
-  EXPECT_THAT(pending_ones(parts), IsEmpty()) << "no echo";
+  EXPECT_THAT(parts.all_pending(), IsEmpty()) << "no echo";
   Acknowledgement(parts, {0, 4}).echo(later, 1).arrives();
-  EXPECT_THAT(pending_ones(parts), ElementsAre(1));
+  EXPECT_THAT(parts.all_pending(), ElementsAre(1));
 }
 
 TEST(ReportedArrivals, ASenderThatJudgesDoesNotTakeTheReceiversJudgement) {
@@ -205,10 +197,10 @@ TEST(ReportedArrivals, ASenderThatJudgesDoesNotTakeTheReceiversJudgement) {
   Acknowledgement all(parts, {4});
   all.ack.judged = 2;
   all.arrives();
-  EXPECT_THAT(pending_ones(parts), IsEmpty());
+  EXPECT_THAT(parts.all_pending(), IsEmpty());
   parts.recovery.mode = RecoveryMode::kWanFeedback;
   all.arrives();
-  EXPECT_THAT(pending_ones(parts), ElementsAre(0, 1)) << "both judge";
+  EXPECT_THAT(parts.all_pending(), ElementsAre(0, 1)) << "both judge";
 }
 
 // --- taken back ---
@@ -225,7 +217,7 @@ TEST(ReportedArrivals, ARefusingReceiverTakesBackWhatItsBitsNoLongerShow) {
   EXPECT_TRUE(parts.scoreboard.is_acked(3));
   EXPECT_FALSE(parts.messages.back().request_received);
   Acknowledgement(parts, {2, 3}).arrives();
-  EXPECT_TRUE(parts.scoreboard.is_acked(2)) << "reported anew";
+  EXPECT_TRUE(parts.scoreboard.is_acked(2)) << "reported again";
 }
 
 }  // namespace

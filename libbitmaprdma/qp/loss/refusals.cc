@@ -24,7 +24,7 @@ void Refusals::on_sequence_nak(Sequence at, Instant now) const {
   const Duration since = now - parts_.scoreboard.sent_at(at, now);
   if (repeated && since < std::max(recovery.resend_interval_min, parts_.rtt.smoothed())) return;
   if (parts_.packets.retransmit_range(at, parts_.scoreboard.next(), Counter::kRetransmittedNak, now) != 0)
-    parts_.loss.begun(parts_.env.loss_recovery, recovery.window_packets).gone_back_to = at;
+    parts_.packets.repairing().gone_back_to = at;
 }
 
 CompletionStatus Refusals::status(std::uint8_t syndrome, Sequence at) const {

@@ -74,10 +74,8 @@ void ReportedArrivals::judge_missing(const wire::BitmapAck& ack, Sequence from, 
   std::optional<EchoedPacket> echo;
   if (ack.echo_valid) echo = {wire::instant_of(ack.ts_echo, now), ack.path};
   // Needed only after a retransmission or a late packet.
-  if (echo && parts_.paths == nullptr && (parts_.loss || parts_.scoreboard.retransmitted() != 0)) [[unlikely]] {
-    LossRecovery& mine = parts_.loss.begun(parts_.env.loss_recovery, parts_.id.recovery->window_packets);
-    mine.overtaking.on_echo(std::min(echo->sent, now));
-  }
+  if (echo && parts_.paths == nullptr && (parts_.loss || parts_.scoreboard.retransmitted() != 0)) [[unlikely]]
+    parts_.packets.repairing().overtaking.on_echo(std::min(echo->sent, now));
   apply_judgement(from, judged, now);
   retransmit_old_holes(from, end, echo, now);
 }

@@ -42,7 +42,7 @@ void ReportedLosses::on_feedback(const wire::Ffm& ffm, Instant now) const {
   const Duration delay = parts_.id.recovery->aggregate_delay;
   if (nothing_pending && board.pending() > 0 && delay > Duration{}) {
     env.count(Counter::kRetransmitHeld);
-    repairing().held_until = now + delay;
+    parts_.packets.repairing().held_until = now + delay;
   }
 }
 
@@ -194,7 +194,7 @@ void ReportedLosses::pause_for(const wire::Edn& edn, Instant now) const {
   const Duration wanted = edn.drain + edn.drain * ((kPauseLongest - 1) * std::int64_t{draw}) / kParts;
   const Duration pause = std::min(wanted, id.recovery->edn_pause_max);
   if (pause <= Duration{}) return;
-  LossRecovery& mine = repairing();
+  LossRecovery& mine = parts_.packets.repairing();
   if (!mine.paused_until) parts_.env.count(Counter::kEdnPauses);
   mine.paused_until = std::max(mine.paused_until.value_or(now), now + pause);
 }

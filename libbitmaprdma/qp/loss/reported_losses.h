@@ -63,9 +63,6 @@ class ReportedLosses {
   void slow_down(std::uint64_t dropped, Duration drain, Instant now) const;  // bytes
   // As long as a packet's acknowledgement may be on its way, on any path.
   [[nodiscard]] Duration quiet() const;
-  [[nodiscard]] LossRecovery& repairing() const {
-    return parts_.loss.begun(parts_.env.loss_recovery, parts_.id.recovery->window_packets);
-  }
 
   Parts parts_;
 };

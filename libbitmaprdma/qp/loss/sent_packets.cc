@@ -33,10 +33,9 @@ void SentPackets::note_overtaken(Sequence late, Instant now) const {
   const Instant sent = board.sent_at(late, now);
   const Instant newest = board.sent_at(board.arrived_end() - 1, now);
   if (newest <= sent) return;
-  const RecoveryConfig& recovery = *parts_.id.recovery;
-  recovery::Overtaking& overtaking = parts_.loss.begun(parts_.env.loss_recovery, recovery.window_packets).overtaking;
+  recovery::Overtaking& overtaking = repairing().overtaking;
   overtaking.on_echo(newest);
-  overtaking.came_late(sent, recovery.age_max);
+  overtaking.came_late(sent, parts_.id.recovery->age_max);
 }
 
 void SentPackets::acknowledge_before(Sequence boundary, Instant now) const {

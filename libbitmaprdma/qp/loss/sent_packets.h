@@ -50,7 +50,10 @@ class SentPackets {
   explicit SentPackets(const Parts& parts) : parts_(parts) {}
 
   [[nodiscard]] Message& message_of(Sequence sequence) const { return parts_.messages[parts_.messages.find(sequence)]; }
-  [[nodiscard]] const Scoreboard& scoreboard() const { return parts_.scoreboard; }
+  // The state of a queue pair with losses, which begins here if there is none.
+  [[nodiscard]] LossRecovery& repairing() const {
+    return parts_.loss.begun(parts_.env.loss_recovery, parts_.id.recovery->window_packets);
+  }
 
   // --- arrived ---
   // A data packet, or a response. True: newly acknowledged.

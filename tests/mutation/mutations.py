@@ -5,7 +5,7 @@ A mutation that does not find its text any more must be updated, not removed: `t
 
 MUTATIONS = [
     # --- order, exactly once ---
-    ("a message's last packet is placed as soon as it comes", "qp/receive/place_early.cc", {
+    ("a message's last packet is placed as soon as it comes", "qp/receive/early_placement.cc", {
         "if (packet.bitmap && !wire::is_last_or_only(packet.op) && !packet.bxth.by_reference()) {": "if (packet.bitmap && !packet.bxth.by_reference()) {",
         "if (offset + size >= packet.reth.length)": "if (offset + size > packet.reth.length)",
     }),
@@ -30,8 +30,8 @@ MUTATIONS = [
         "    return drop(datagram, DropReason::kBadIcrc);\n  }\n  qp->handle_packet": "  }\n  qp->handle_packet",
     }),
     # --- judgement and repair ---
-    ("a duplicate before the base is not acknowledged", "qp/receive/receive_request.cc", {
-        "  ack.on_copy(now);  // of a WRITE or SEND\n": "",
+    ("a duplicate before the base is not acknowledged", "qp/receive/duplicate_requests.cc", {
+        "  parts_.acknowledgements.schedule.on_copy(now);  // of a WRITE or SEND\n": "",
     }),
     ("gaps never grow old", "recovery/gap_judge.cc", {
         "if (now >= too_old) return Lost{LossCause::kAge};":
@@ -144,8 +144,8 @@ MUTATIONS = [
         "if ((region->access & needed) != needed) return Fault::kNoPermission;": "",
     }),
     # --- large transfers, congestion ---
-    ("what waits for the start of its operation is reported as lost", "qp/receive/acknowledge.cc", {
-        "const Psn end = operations.before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
+    ("what waits for the start of its operation is reported as lost", "qp/acknowledge/acknowledgement_writer.cc", {
+        "const Psn end = parts_.operations.before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
     }),
     ("tail drops are taken for random loss", "congestion/queue_loss.cc", {
         "if (at_.lost < kConfig.least_lost * packet_bytes) return false;": "if (at_.lost < packet_bytes * 1'000'000) return false;",
@@ -249,22 +249,22 @@ MUTATIONS = [
     ("the RTO does not back off", "qp/timers/timer_lengths.h", {
         "if (parts_.timers.backoff() == 0) return first;": "if (parts_.timers.backoff() < 100) return first;",
     }),
-    ("an acknowledgement waits for more packets than it may", "qp/receive/acknowledgement_schedule.h", {
+    ("an acknowledgement waits for more packets than it may", "qp/acknowledge/acknowledgement_schedule.h", {
         "packets_ >= packets_max || now": "packets_ > packets_max || now",
     }),
-    ("the last acknowledgement leaves once", "qp/receive/acknowledgement_schedule.h", {
+    ("the last acknowledgement leaves once", "qp/acknowledge/acknowledgement_schedule.h", {
         "    --copies_;\n    pending_ = forced_ = true;": "    --copies_;",
     }),
-    ("an echo is sent twice", "qp/receive/acknowledgement_schedule.h", {
+    ("an echo is sent twice", "qp/acknowledge/acknowledgement_schedule.h", {
         "void on_sent() { valid_ = false; }": "void on_sent() {}",
     }),
     ("a packet without a receive is refused for ever", "qp/receive/base_packet.h", {
         "void advance() { named_ = refused_ = false; }": "void advance() { named_ = false; }",
     }),
-    ("an early SEND takes receives from a shared queue that others need", "qp/receive/request_checks.h", {
+    ("an early SEND takes receives from a shared queue that others need", "qp/execute/request_checks.h", {
         "    if (index >= parts_.receives.size() && static_cast<std::int64_t>(index) > ahead(packet)) return std::nullopt;\n": "",
     }),
-    ("a READ may take PSNs of requests that are here", "qp/receive/request_checks.cc", {
+    ("a READ may take PSNs of requests that are here", "qp/execute/request_checks.cc", {
         "if (window.has(psn + i)) return true;": "if (window.has(psn + i)) return false;",
     }),
     ("what waits for the start of its operation is acknowledged", "qp/receive/operation_receiver.cc", {
@@ -273,10 +273,10 @@ MUTATIONS = [
     ("the newest packet is dropped too when its operation's start does not come", "qp/receive/operation_receiver.cc", {
         "packet.psn == parts_.window.highest() || ": "",
     }),
-    ("anybody's reference to memory is followed", "qp/receive/fetch_local.cc", {
+    ("anybody's reference to memory is followed", "qp/execute/fetch_local.cc", {
         "  if (reference && reference->key != identity.local->peer_key()) return std::nullopt;\n": "",
     }),
-    ("data by reference is written over that of later packets", "qp/receive/fetch_local.cc", {
+    ("data by reference is written over that of later packets", "qp/execute/fetch_local.cc", {
         "    return uncovered(packet.bth.psn, *reference, to);": "    (void)packet;",
     }),
     ("a READ's response leaves again though its right is gone", "qp/respond/repeated_responses.cc", {

@@ -6,13 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "qp/execute/request_checks.h"
 #include "qp/gaps/feedback_sender.h"
 #include "qp/gaps/gap_feedback.h"
 #include "qp/gaps/gap_tolerance.h"
 #include "qp/gaps/out_of_order.h"
 #include "qp/gaps/request_gaps.h"
 #include "qp/gaps/sequence_nak.h"
-#include "qp/receive/request_checks.h"
 
 namespace brdma::test {
 

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "memory/memory_table.h"
+#include "qp/acknowledge/acknowledgement_schedule.h"
 #include "qp/paths/response_paths.h"
 #include "qp/paths/spray_responses.h"
-#include "qp/receive/acknowledgement_schedule.h"
 #include "qp/respond/repeated_responses.h"
 #include "qp/respond/replayed_responses.h"
 #include "qp/respond/responder_resources.h"

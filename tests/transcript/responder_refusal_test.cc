@@ -70,7 +70,7 @@ TEST_P(Refusal, AnotherOperationInTheMiddleOfAMessage) {
   rx.at(0_us).gets(rx.write(1000, 0, 600)).gets(rx.send(1001, 1, 600)).sends({nak("nak_invalid", 1001, 0)});
 }
 
-// MIDDLE packets have a fast path in the common case (qp/receive/middle_write.cc).
+// MIDDLE packets have a fast path in the common case (qp/receive/fast_writes.h).
 TEST_P(Refusal, MiddlePacketsThatContradictTheirFirst) {
   constexpr std::uint32_t kLength = 5 * kScriptMtu;
   const auto refuse = [&](const std::string& what, std::uint32_t length, const auto& change) {

@@ -8,10 +8,10 @@
 
 #include "base/units.h"
 #include "bitmap/receive_window.h"
+#include "qp/acknowledge/acknowledgement_schedule.h"
 #include "qp/gaps/gap_feedback.h"
 #include "qp/gaps/out_of_order.h"
 #include "qp/queues/transmit_batch.h"
-#include "qp/receive/acknowledgement_schedule.h"
 #include "qp/receive/base_packet.h"
 #include "qp/state/environment.h"
 #include "qp/state/identity.h"

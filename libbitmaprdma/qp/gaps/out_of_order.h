@@ -8,12 +8,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
+#include "base/check.h"
+#include "base/config.h"
 #include "base/psn.h"
 #include "base/units.h"
 #include "base/warm_pool.h"
 #include "bitmap/gap_table.h"
+#include "bitmap/segment_pool.h"
+#include "bitmap/window_shape.h"
 #include "memory/copy.h"
+#include "qp/acknowledge/sack_ranges.h"
 #include "qp/receive/early_packets.h"
 
 namespace brdma::qp {
@@ -26,14 +32,6 @@ struct GoBack {
   Psn end;                    // highest PSN received when the peer went back: all before that had left before
   std::uint32_t repeats = 0;  // packets beyond the base that came again since the base last moved
   Instant first_repeat;
-};
-
-// SACK ranges reported beyond the bits of acknowledgements.
-struct RangesReported {
-  bool begun = false;
-  Psn last, before;  // the highest PSN when the last one left, and the one before that
-  Psn again;         // from here on the next one repeats earlier ranges
-  Psn again_next;    // and up to here
 };
 
 inline void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
@@ -101,12 +99,58 @@ struct OutOfOrderState {
   EarlyPackets early;
   GapWatch watch;
   FeedbackWatch feedback;
-  RangesReported ranges_reported;
+  SackRanges ranges;
   GoBack go_back;
   ReceiveWait receive_wait;
   std::uint64_t gaps_looked_at = 0;  // for feedback; a measure of its cost, for tests
 
+  // Nothing has come early yet. `shape`: of the window.
+  void begin(const RecoveryConfig& recovery, const bitmap::WindowShape& shape, std::uint32_t mtu,
+             bitmap::SegmentPool& segments) {
+    early.begin(mtu, recovery.hold_bytes_max, shape, segments);
+    gaps.begin(bitmap::gaps_max(recovery.window_packets));
+    watch = GapWatch{};
+    feedback = FeedbackWatch{};
+    gaps_looked_at = 0;
+    ranges = SackRanges{};
+    go_back = GoBack{};
+    receive_wait = ReceiveWait{};
+  }
+  void clear() {
+    gaps.clear();
+    early.clear();
+  }
+  // Of the records of early packets (payload apart) and of gaps.
+  [[nodiscard]] std::size_t records_bytes() const {
+    return early.state_bytes() + gaps.size() * sizeof(bitmap::GapRecord);
+  }
   [[nodiscard]] std::size_t allocated_bytes() const { return gaps.allocated_bytes() + early.allocated_bytes(); }
+};
+
+// Its place in a responder. The pool outlives it; end() comes before its destruction.
+class PooledOutOfOrder {
+ public:
+  PooledOutOfOrder() = default;
+  ~PooledOutOfOrder() { BRDMA_CHECK(state_ == nullptr); }
+  PooledOutOfOrder(const PooledOutOfOrder&) = delete;
+  PooledOutOfOrder& operator=(const PooledOutOfOrder&) = delete;
+
+  [[nodiscard]] explicit operator bool() const { return state_ != nullptr; }
+  [[nodiscard]] OutOfOrderState* operator->() const { return state_; }
+  [[nodiscard]] OutOfOrderState& operator*() const { return *state_; }
+  [[nodiscard]] OutOfOrderState* get() const { return state_; }
+
+  // It is to be begun then (OutOfOrderState::begin). Precondition: there is none.
+  OutOfOrderState& take(WarmPool<OutOfOrderState>& pool) { return *(state_ = pool.take()); }
+  void end(WarmPool<OutOfOrderState>& pool) {
+    if (state_ == nullptr) return;
+    state_->clear();
+    pool.give(std::exchange(state_, nullptr));
+  }
+  [[nodiscard]] std::size_t records_bytes() const { return state_ == nullptr ? 0 : state_->records_bytes(); }
+
+ private:
+  OutOfOrderState* state_ = nullptr;
 };
 
 // The record of an early packet with that PSN. `state` is null while nothing has come early.

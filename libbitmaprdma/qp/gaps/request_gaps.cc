@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "qp/receive/request_checks.h"
+#include "qp/execute/request_checks.h"
 
 namespace brdma::qp {
 namespace {

@@ -21,10 +21,10 @@
 #include "base/lazy.h"
 #include "base/units.h"
 #include "bitmap/receive_window.h"
+#include "qp/acknowledge/acknowledgement_schedule.h"
+#include "qp/execute/request_checks.h"
 #include "qp/gaps/out_of_order.h"
 #include "qp/queues/receive_queue.h"
-#include "qp/receive/acknowledgement_schedule.h"
-#include "qp/receive/request_checks.h"
 #include "qp/state/environment.h"
 #include "qp/state/identity.h"
 #include "registry/escape_channel.h"
@@ -105,6 +105,7 @@ class OperationReceiver {
     std::uint32_t rsn;  // receives completed
   };
   explicit OperationReceiver(const Parts& parts) : parts_(parts) {}
+  [[nodiscard]] const Parts& parts() const { return parts_; }
 
   // The start has come, and has passed the checks of every packet. Escaped packets of its operation are placed.
   void begin(const wire::Packet& packet, Instant now) const;

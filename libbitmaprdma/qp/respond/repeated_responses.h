@@ -10,7 +10,7 @@
 #include "base/psn.h"
 #include "base/units.h"
 #include "bitmap/receive_window.h"
-#include "qp/receive/acknowledgement_schedule.h"
+#include "qp/acknowledge/acknowledgement_schedule.h"
 #include "qp/respond/responder_resources.h"
 #include "qp/respond/response_log.h"
 #include "qp/state/environment.h"

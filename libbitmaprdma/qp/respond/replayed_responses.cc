@@ -1,6 +1,6 @@
 #include "qp/respond/replayed_responses.h"
 
-#include "qp/receive/request_checks.h"
+#include "qp/execute/request_checks.h"
 
 namespace brdma::qp {
 

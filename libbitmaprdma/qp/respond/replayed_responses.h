@@ -8,8 +8,8 @@
 
 #include "base/psn.h"
 #include "base/units.h"
+#include "qp/acknowledge/acknowledgement_schedule.h"
 #include "qp/paths/spray_responses.h"
-#include "qp/receive/acknowledgement_schedule.h"
 #include "qp/respond/repeated_responses.h"
 #include "qp/respond/responder_resources.h"
 #include "qp/state/environment.h"

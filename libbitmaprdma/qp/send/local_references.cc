@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "qp/execute/fetch_local.h"
 #include "qp/queues/payload_cursor.h"
-#include "qp/receive/fetch_local.h"
 
 namespace brdma::qp {
 

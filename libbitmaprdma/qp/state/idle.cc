@@ -24,8 +24,8 @@ void Requester::fetch_slots() const {
 void Responder::fetch_ahead() const {
   if (impl_ == nullptr) return;
   brdma::fetch_ahead<sizeof impl_->operations>(&impl_->operations);
-  brdma::fetch_ahead<1>(&impl_->resources);
-  brdma::fetch_ahead<1>(&impl_->ack);
+  brdma::fetch_ahead<1>(&impl_->responses);
+  brdma::fetch_ahead<1>(&impl_->acknowledgements);
 }
 
 }  // namespace qp
@@ -60,8 +60,8 @@ QueuePair::Output QueuePair::output(Instant now) const {
                             !requester_.impl().has_signals() && requester_.impl().all_has_left();
   if (!acknowledges) return closer_output(now);
   Output note_acknowledged = Output::kNone;
-  if (responder_.impl().acknowledgement_due(now))
-    note_acknowledged = responder_.impl().acknowledgement_deferrable(now, 1) ? Output::kDeferrable : Output::kUrgent;
+  const qp::AcknowledgementTimes times = responder_.impl().acknowledgement_times();
+  if (times.due(now)) note_acknowledged = times.deferrable(1, now) ? Output::kDeferrable : Output::kUrgent;
   BRDMA_CHECK_SLOW(closer_output(now) == note_acknowledged);
   return note_acknowledged;
 }
@@ -71,12 +71,13 @@ std::optional<Instant> QueuePair::next_timeout() const {
   qp::Requester::Impl& requester = requester_.impl();
   const qp::Responder::Impl& responder = responder_.impl();
   requester.apply_pending();
-  const bool plain = requester.deadlines().is_plain() && responder.out_of_order == nullptr && !responder.owed &&
+  const bool plain = requester.deadlines().is_plain() && !responder.out_of_order && !responder.responses.owed &&
                      !responder.base_packet.retry_due() && responder.operations.escape().empty() &&
                      !negotiation_.ask_again;
   if (!plain) return first_timeout();
   Instant first = requester.deadlines().plain();
-  if (responder.ack.pending() && !responder.ack.forced()) first = std::min(first, responder.acknowledgement_deadline());
+  const qp::AcknowledgementSchedule& schedule = responder.acknowledgements.schedule;
+  if (schedule.pending() && !schedule.forced()) first = std::min(first, responder.acknowledgement_times().deadline());
   BRDMA_CHECK_SLOW(first_timeout() == first);
   return first;
 }

@@ -39,7 +39,7 @@ void add(RetransmitRequested& all, const GapRecord& gap) {
 std::vector<OpenGap> Responder::open_gaps(Instant now) const {
   Impl& me = *impl_;
   std::vector<OpenGap> open;
-  if (me.out_of_order == nullptr) return open;
+  if (!me.out_of_order) return open;
   for (std::size_t i = 0; i < me.out_of_order->gaps.size(); ++i) {
     const GapRecord& gap = me.out_of_order->gaps[i];
     open.push_back(open_gap(gap, me.window.highest(), me.request_gaps().stalls_since(gap), now));
@@ -60,7 +60,7 @@ std::vector<PathReceived> Responder::receive_paths(Instant now) const {
 RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant now) {
   Impl& me = *impl_;
   RetransmitRequested asked;
-  if (me.halted || me.out_of_order == nullptr) return asked;
+  if (me.connection.halted || !me.out_of_order) return asked;
   const auto named = [&](const GapRecord& gap) { add(asked, gap); };
   me.request_gaps().request_by_hand(psn, now, named);
   return asked;

@@ -57,11 +57,11 @@ MemoryUse Responder::memory() const {
   tally.take(&MemoryUse::windows, me.window, me.window.allocated_bytes());
   const ReceivePaths* const several = me.tolerance.paths();
   tally.take(&MemoryUse::windows, several, several != nullptr ? several->allocated_bytes() : 0);
-  if (me.response_paths) tally.add(&MemoryUse::transport, me.response_paths->allocated_bytes());
-  if (me.response_log) tally.add(&MemoryUse::transport, me.response_log->allocated_bytes());
+  if (me.responses.paths) tally.add(&MemoryUse::transport, me.responses.paths->allocated_bytes());
+  if (me.responses.log) tally.add(&MemoryUse::transport, me.responses.log->allocated_bytes());
   tally.take(&MemoryUse::recovery, me.tolerance.single(), me.tolerance.single().allocated_bytes());
   tally.take(&MemoryUse::recovery, me.out_of_order);
-  if (me.out_of_order != nullptr) {
+  if (me.out_of_order) {
     const OutOfOrderState& out_of_order = *me.out_of_order;
     tally.add(&MemoryUse::windows, sizeof out_of_order.early + out_of_order.early.allocated_bytes());
     tally.add(&MemoryUse::recovery,
@@ -69,7 +69,7 @@ MemoryUse Responder::memory() const {
   }
   tally.take_bytes(&MemoryUse::recovery, GapFeedback::kRecoveryBytes);
   tally.take(&MemoryUse::queues, me.receives, me.receives.allocated_bytes());
-  tally.take(&MemoryUse::queues, me.resources, me.resources.allocated_bytes());
+  tally.take(&MemoryUse::queues, me.responses.resources, me.responses.resources.allocated_bytes());
   tally.add(&MemoryUse::transport, me.operations.allocated_bytes());
   return tally.use();
 }

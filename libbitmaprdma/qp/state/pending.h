@@ -18,52 +18,14 @@ inline bool Requester::Impl::begins_small() const {
   return threshold == 0 || queue[queue.next()].length < threshold;
 }
 
-inline bool Responder::Impl::only_acknowledges() const { return resources.empty() && !feedback.due() && !owed; }
-inline bool Responder::Impl::has_nothing_pending() const { return !ack.pending() && only_acknowledges(); }
+inline bool Responder::Impl::only_acknowledges() const {
+  return responses.resources.empty() && !feedback.due() && !responses.owed;
+}
+inline bool Responder::Impl::has_nothing_pending() const {
+  return !acknowledgements.schedule.pending() && only_acknowledges();
+}
 inline bool Responder::Impl::is_idle() const {
-  return has_nothing_pending() && out_of_order == nullptr && !base_packet.retry_due() && operations.escape().empty();
-}
-
-inline bool Responder::Impl::acknowledgement_due(Instant now) const {
-  return ack.pending() && ack.due(ack_delay(), recovery().ack_packets, now);
-}
-
-// The peer waits for it, and so it is due; but all its packets are here, and the application may be about to reply.
-// Within a message it cannot reply yet.
-inline bool Responder::Impl::acknowledgement_deferrable(Instant now, int delays) const {
-  return ack.pending() && message.kind == Message::Kind::kNone &&
-         ack.deferrable(ack_delay() * delays, recovery().ack_packets, now);
-}
-
-// An acknowledgement is in the batch.
-inline void Responder::Impl::acknowledged(std::uint8_t syndrome, Instant now) {
-  ack.on_sent(base());
-  env.count(Counter::kAcksSent);
-  if (env.sink != nullptr) [[unlikely]]
-    env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), syndrome});
-}
-
-// The piggybacked ACK at this time. Precondition: may_piggyback().
-[[gnu::always_inline]] inline wire::Piggyback Responder::Impl::piggyback_now(Instant now) const {
-  const PeerCredit credit = env.credit_share();
-  return {.path = echo.path(),
-          .msn = msn,
-          .syndrome = wire::kSyndromeAck,
-          .base = base(),
-          .credit_packets = credit.packets,
-          .credit_bytes = credit.bytes,
-          .echo_valid = echo.valid(),
-          .ts_echo = echo.timestamp(),
-          .tr = echo.received(),
-          .made = echo.made(now),
-          .waited = echo.waited()};
-}
-
-inline void Responder::Impl::note_acknowledged(Instant now) {
-  echo.on_sent();
-  ack.on_sent_with_data();
-  env.count(Counter::kAcksPiggybacked);
-  acknowledged(wire::kSyndromeAck, now);
+  return has_nothing_pending() && !out_of_order && !base_packet.retry_due() && operations.escape().empty();
 }
 
 }  // namespace brdma::qp

@@ -31,7 +31,7 @@ inline QueuePair::Speaker QueuePair::speaker() const {
       !responder.only_acknowledges()) {
     return Speaker::kBoth;
   }
-  if (!responder.ack.pending()) return Speaker::kRequests;
+  if (!responder.acknowledgements.schedule.pending()) return Speaker::kRequests;
   if (requester.is_idle()) return Speaker::kAcknowledgement;
   return control_first_ ? Speaker::kBoth : Speaker::kRequestsAcknowledging;
 }
@@ -53,15 +53,17 @@ void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
 inline bool QueuePair::poll_single(qp::TransmitBatch& batch, bool acknowledges, Instant now) {
   qp::Requester::Impl& requester = requester_.impl();
   qp::Responder::Impl& responder = responder_.impl();
-  const bool inside = (acknowledges || responder.ack.repeats()) && responder.may_piggyback();
+  const bool repeats = responder.acknowledgements.schedule.repeats();
+  const bool inside = (acknowledges || repeats) && responder.acknowledgement_writer().may_piggyback();
   if (acknowledges && !inside) return false;
-  batch.keep_last_segment(acknowledges && responder.acknowledgement_due(now));
+  batch.keep_last_segment(acknowledges && responder.acknowledgement_times().due(now));
   const bool sent = requester.transmit_single(batch, inside ? wire::kPiggybackSize : 0, now);
   batch.keep_last_segment(false);
   if (!sent) return false;
   if (inside) {
-    wire::emit_piggyback(responder.piggyback_now(now), batch.behind_bxth());
-    responder.note_acknowledged(now);
+    const qp::AcknowledgementWriter writer = responder.acknowledgement_writer();
+    wire::emit_piggyback(writer.piggyback(now), batch.behind_bxth());
+    writer.note_piggybacked(now);
   }
   carry_out_of(requester, now);
   return true;

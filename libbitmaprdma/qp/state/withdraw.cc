@@ -22,7 +22,7 @@ namespace qp {
 
 void Requester::withdraw(Instant made, Instant now) { impl_->withdraw(made, now); }
 void Responder::withdraw(Instant now) {
-  if (impl_->established && !impl_->halted) impl_->ack.force(now);
+  if (impl_->connection.acknowledges()) impl_->acknowledgements.schedule.force(now);
 }
 
 void Requester::Impl::withdraw(Instant made, Instant now) {

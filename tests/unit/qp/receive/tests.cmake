@@ -1,7 +1,4 @@
 brdma_unit_test(qp_base_packet_test LINK brdma_qp)
-brdma_unit_test(qp_acknowledgement_schedule_test LINK brdma_qp)
 brdma_unit_test(qp_operation_receiver_test LINK brdma_qp)
-brdma_unit_test(qp_request_checks_test LINK brdma_qp)
-brdma_unit_test(qp_local_fetch_test LINK brdma_sim brdma_qp)
 brdma_unit_test(device_refusal_test LINK brdma_device brdma_test_support)
 brdma_unit_test(responder_hold_test LINK brdma_qp brdma_test_support)

@@ -1,9 +1,9 @@
-// qp/receive/request_checks.h - private: what a request must satisfy before it has any effect. In order a failed check
+// qp/execute/request_checks.h - private: what a request must satisfy before it has any effect. In order a failed check
 // is a NAK; an early packet or a duplicate that fails one is dropped.
 //   RequestChecks   on the request alone: rights, limits, keys
 //   EarlyChecks     on an early packet that is to be held, against the state of the queue pair
 // Both are views of the responder's parts, made where they are needed. WRITEs and SENDs in order are checked as they
-// are executed (execute.cc), with the state of their message.
+// are executed (request_execution.h), with the state of their message.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 #include "base/psn.h"
 #include "bitmap/receive_window.h"
 #include "memory/memory_table.h"
+#include "qp/execute/verdict.h"
 #include "qp/gaps/out_of_order.h"
 #include "qp/queues/receive_queue.h"
-#include "qp/receive/verdict.h"
 #include "qp/respond/responder_resources.h"
 #include "qp/state/identity.h"
 #include "trace/drop_reason.h"

@@ -1,7 +1,7 @@
-// qp/receive/acknowledgement_schedule.h: when an acknowledgement is due, how often it leaves, and what it echoes.
+// qp/acknowledge/acknowledgement_schedule.h: when an acknowledgement is due, how often it leaves, and what it echoes.
 #include <gtest/gtest.h>
 
-#include "qp/receive/acknowledgement_schedule.h"
+#include "qp/acknowledge/acknowledgement_schedule.h"
 
 namespace brdma::qp {
 namespace {

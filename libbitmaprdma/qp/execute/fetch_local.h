@@ -1,4 +1,4 @@
-// qp/receive/fetch_local.h - data of packets by reference (docs/local.md): from the memory of the peer's process to
+// qp/execute/fetch_local.h - data of packets by reference (docs/local.md): from the memory of the peer's process to
 // ours. WRITEs and SENDs are executed only in order, so an early packet is held as its reference.
 #pragma once
 
@@ -7,9 +7,9 @@
 #include <optional>
 #include <span>
 
+#include "qp/execute/verdict.h"
 #include "qp/gaps/out_of_order.h"
 #include "qp/queues/receive_queue.h"
-#include "qp/receive/verdict.h"
 #include "qp/state/environment.h"
 #include "qp/state/identity.h"
 #include "wire/local_reference.h"

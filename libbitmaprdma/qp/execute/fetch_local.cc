@@ -1,4 +1,4 @@
-#include "qp/receive/fetch_local.h"
+#include "qp/execute/fetch_local.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// tests docs/local.md: requests by reference (qp/receive/fetch_local.h): which are admitted, and where their data goes.
+// tests docs/local.md: requests by reference (qp/execute/fetch_local.h): which are admitted, and where their data goes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "qp/receive/fetch_local.h"
+#include "qp/execute/fetch_local.h"
 #include "qp/state/local_path.h"
 #include "sim/local_processes.h"
 

@@ -1,4 +1,4 @@
-// qp/receive/verdict.h - private: result of a request's in-order execution, and of the checks before it.
+// qp/execute/verdict.h - private: result of a request's in-order execution, and of the checks before it.
 #pragma once
 
 #include <cstdint>

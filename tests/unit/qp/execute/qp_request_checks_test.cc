@@ -1,12 +1,12 @@
-// qp/receive/request_checks.h: what a request must satisfy before it has any effect.
+// qp/execute/request_checks.h: what a request must satisfy before it has any effect.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
 #include <optional>
 
+#include "qp/execute/request_checks.h"
 #include "qp/queues/shared_receive_queue.h"
-#include "qp/receive/request_checks.h"
 #include "wire/local_reference.h"
 
 namespace brdma::qp {

@@ -1,4 +1,4 @@
-#include "qp/receive/request_checks.h"
+#include "qp/execute/request_checks.h"
 
 #include <algorithm>
 

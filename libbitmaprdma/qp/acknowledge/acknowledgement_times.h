@@ -1,0 +1,45 @@
+// qp/acknowledge/acknowledgement_times.h - private: when an acknowledgement is due, with the settings of its queue pair
+// and what is missing. While packets are missing, acknowledgements leave sooner.
+#pragma once
+
+#include <algorithm>
+
+#include "base/config.h"
+#include "base/units.h"
+#include "qp/acknowledge/acknowledgement_schedule.h"
+
+namespace brdma::qp {
+
+// A view of the responder's parts, made where it is needed. It is asked for each packet: all of it is inline.
+class AcknowledgementTimes {
+ public:
+  static constexpr Duration kDelayOutOfOrder = 5_us;
+
+  struct Parts {
+    const AcknowledgementSchedule& schedule;
+    const RecoveryConfig& recovery;
+    bool missing;     // packets have come beyond the base
+    bool in_message;  // the application cannot reply yet
+  };
+  [[gnu::always_inline]] explicit AcknowledgementTimes(const Parts& parts) : parts_(parts) {}
+
+  // The longest wait for more packets to cover.
+  [[nodiscard, gnu::always_inline]] Duration delay() const {
+    return parts_.missing ? std::min(parts_.recovery.ack_delay, kDelayOutOfOrder) : parts_.recovery.ack_delay;
+  }
+  [[nodiscard, gnu::always_inline]] bool due(Instant now) const {
+    return parts_.schedule.pending() && parts_.schedule.due(delay(), parts_.recovery.ack_packets, now);
+  }
+  // It may wait for data up to so many times the delay. The peer waits for it, and so it may be due; but all its
+  // packets are here, and the application may be about to reply.
+  [[nodiscard, gnu::always_inline]] bool deferrable(int delays, Instant now) const {
+    return !parts_.in_message && parts_.schedule.pending() &&
+           parts_.schedule.deferrable(delay() * delays, parts_.recovery.ack_packets, now);
+  }
+  [[nodiscard, gnu::always_inline]] Instant deadline() const { return parts_.schedule.deadline(delay()); }
+
+ private:
+  Parts parts_;
+};
+
+}  // namespace brdma::qp

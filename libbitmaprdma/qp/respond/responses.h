@@ -1,0 +1,29 @@
+// qp/respond/responses.h - private: output of a responder that follows requests, as a queue pair keeps it.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "qp/paths/response_paths.h"
+#include "qp/respond/responder_resources.h"
+#include "qp/respond/response_log.h"
+#include "qp/state/identity.h"
+
+namespace brdma::qp {
+
+struct Responses {
+  ResponderResources resources;          // READs, atomics and NAKs that have not left
+  std::optional<Outcome> owed;           // found while sending; returned by the next handle_timeout()
+  std::unique_ptr<ResponsePaths> paths;  // only if responses may take several
+  std::unique_ptr<ResponseLog> log;      // with the first response in bitmap mode
+
+  // A new connection. `outstanding_max`: the queue pair's max_dest_rd_atomic.
+  void restart(std::uint32_t outstanding_max) {
+    resources.reset(outstanding_max);
+    owed.reset();
+    paths.reset();
+    log.reset();
+  }
+};
+
+}  // namespace brdma::qp

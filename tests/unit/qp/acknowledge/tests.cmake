@@ -1,0 +1,1 @@
+brdma_unit_test(qp_acknowledgement_schedule_test LINK brdma_qp)

@@ -1,0 +1,2 @@
+brdma_unit_test(qp_request_checks_test LINK brdma_qp)
+brdma_unit_test(qp_local_fetch_test LINK brdma_sim brdma_qp)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "qp/queues/transmit_batch.h"
-#include "support/receiver_parts.h"
+#include "support/responder_parts.h"
 #include "wire/control.h"
 
 namespace brdma::test {
@@ -23,7 +23,7 @@ struct Sender : ReceiverParts {
   }
   // As the responder does.
   Sent poll(qp::TransmitBatch& to) {
-    const Sent sent = sender().poll(to, now);
+    const Sent sent = feedback_sender().poll(to, now);
     if (sent == Sent::kAll) gaps().judge_all(now, now);
     return sent;
   }
@@ -87,7 +87,7 @@ TEST(FeedbackSender, AGapThatWaitsIsLeftOut) {
   EXPECT_EQ(sender.poll(), Sent::kAll);
   ASSERT_EQ(sender.listed.size(), 1u);
   EXPECT_EQ(sender.listed[0].start, Psn{1000});
-  EXPECT_EQ(sender.state.gaps[1].feedbacks, 0u);
+  EXPECT_EQ(sender.state->gaps[1].feedbacks, 0u);
 }
 
 TEST(FeedbackSender, AGapIsNamedAgainAfterItsIntervalAlone) {
@@ -106,7 +106,7 @@ TEST(FeedbackSender, AGapIsNamedAgainAfterItsIntervalAlone) {
   EXPECT_EQ(sender.ffm.serial, 1u);
   ASSERT_EQ(sender.listed.size(), 1u);
   EXPECT_EQ(sender.listed[0].repeat, 1u);
-  EXPECT_EQ(sender.state.watch.repeat_at, sender.now + 1_ms) << "doubled";
+  EXPECT_EQ(sender.state->watch.repeat_at, sender.now + 1_ms) << "doubled";
 }
 
 TEST(FeedbackSender, AGapThatWasNamedRecentlyIsLeftOutOfTheNextMessage) {
@@ -115,7 +115,7 @@ TEST(FeedbackSender, AGapThatWasNamedRecentlyIsLeftOutOfTheNextMessage) {
   ASSERT_EQ(sender.poll(), Sent::kAll);
   sender.arrive(1003, 1011);  // 1002 is lost too
   ASSERT_TRUE(sender.feedback.due());
-  sender.state.feedback.look = true;
+  sender.state->feedback.look = true;
   EXPECT_EQ(sender.poll(), Sent::kAll);
   ASSERT_EQ(sender.listed.size(), 1u);
   EXPECT_EQ(sender.listed[0].start, Psn{1002});
@@ -137,7 +137,7 @@ TEST(FeedbackSender, WhatDoesNotFitIntoAMessageIsInTheNext) {
     ASSERT_EQ(sender.listed.size(), 1u);
     EXPECT_EQ(sender.listed[0].start, Psn{1000} + 2 * gaps_max);
     EXPECT_FALSE(sender.feedback.due());
-    EXPECT_FALSE(sender.state.feedback.continued_at);
+    EXPECT_FALSE(sender.state->feedback.continued_at);
   }
 }
 
@@ -155,8 +155,8 @@ TEST(FeedbackSender, WhileTheSenderWaitsForTheRnrTimerNoneLeaves) {
   sender.base_packet.refuse();
   EXPECT_EQ(sender.poll(), Sent::kNothing);
   EXPECT_FALSE(sender.feedback.due());
-  EXPECT_TRUE(sender.state.feedback.look) << "afterwards all are looked at";
-  EXPECT_TRUE(sender.state.feedback.unnamed) << "it still is to be named";
+  EXPECT_TRUE(sender.state->feedback.look) << "afterwards all are looked at";
+  EXPECT_TRUE(sender.state->feedback.unnamed) << "it still is to be named";
   EXPECT_EQ(sender.count(Counter::kFfmSent), 0u);
 }
 
@@ -164,11 +164,11 @@ TEST(FeedbackSender, WithoutALostGapNoneLeaves) {
   Sender sender;
   sender.arrive(1001, 1001);
   sender.feedback.request();
-  sender.state.feedback.look = true;
-  sender.state.feedback.unnamed_count = 3;
+  sender.state->feedback.look = true;
+  sender.state->feedback.unnamed_count = 3;
   EXPECT_EQ(sender.poll(), Sent::kNothing);
   EXPECT_FALSE(sender.feedback.due());
-  EXPECT_EQ(sender.state.feedback.unnamed_count, 0u);
+  EXPECT_EQ(sender.state->feedback.unnamed_count, 0u);
 }
 
 TEST(FeedbackSender, AMessageThatDoesNotFitLeavesWithTheNextBatch) {
@@ -179,7 +179,7 @@ TEST(FeedbackSender, AMessageThatDoesNotFitLeavesWithTheNextBatch) {
   full.add_control(wire::Bth{}, shorter);
   EXPECT_EQ(sender.poll(full), Sent::kNothing);
   EXPECT_TRUE(sender.feedback.due());
-  EXPECT_EQ(sender.state.gaps[0].feedbacks, 0u);
+  EXPECT_EQ(sender.state->gaps[0].feedbacks, 0u);
   EXPECT_EQ(sender.poll(), Sent::kAll);
   EXPECT_EQ(sender.listed.size(), 1u);
 }
@@ -222,7 +222,7 @@ TEST(FeedbackSender, CountsOfRepetitionsStopAtTheirLimits) {
   EXPECT_EQ(sender.poll(), Sent::kAll);
   EXPECT_EQ(sender.ffm.repeat, 0xFFFFu);
   EXPECT_EQ(sender.listed[0].repeat, wire::kFfmGapRepeatMax);
-  EXPECT_EQ(sender.state.gaps[0].feedbacks, 0xFFFFu);
+  EXPECT_EQ(sender.state->gaps[0].feedbacks, 0xFFFFu);
 }
 
 TEST(FeedbackSender, ADepthOfMoreThanSixteenBitsIsTheLargest) {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/receiver_parts.h"
+#include "support/responder_parts.h"
 
 namespace brdma::test {
 namespace {
@@ -15,7 +15,7 @@ struct Receiver : ReceiverParts {
   Receiver() { recovery.adaptive = false; }
   [[nodiscard]] std::vector<std::uint32_t> open() const {
     std::vector<std::uint32_t> starts;
-    for (std::size_t i = 0; i < state.gaps.size(); ++i) starts.push_back(state.gaps[i].start.value());
+    for (std::size_t i = 0; i < state->gaps.size(); ++i) starts.push_back(state->gaps[i].start.value());
     return starts;
   }
 };
@@ -35,7 +35,7 @@ TEST(RequestGaps, WhatIsMissingBeforeAnEarlyPacketIsAGap) {
   Receiver receiver;
   receiver.arrive(1002, 1003);
   EXPECT_THAT(receiver.open(), ElementsAre(1000));
-  EXPECT_EQ(receiver.state.gaps[0].length, 2u);
+  EXPECT_EQ(receiver.state->gaps[0].length, 2u);
   EXPECT_EQ(receiver.count(Counter::kGapsSeen), 1u);
   EXPECT_FALSE(receiver.lost(0));
   EXPECT_FALSE(receiver.feedback.due());
@@ -45,7 +45,7 @@ TEST(RequestGaps, AGapIsAsOldAsTheArrivalOfThePacketBehindIt) {
   Receiver receiver;
   receiver.environment.waited = 30_us;
   receiver.arrive(1001, 1001);
-  EXPECT_EQ(receiver.state.gaps[0].first_seen, receiver.now - 30_us);
+  EXPECT_EQ(receiver.state->gaps[0].first_seen, receiver.now - 30_us);
 }
 
 TEST(RequestGaps, ALatePacketClosesItsGapAlone) {
@@ -81,7 +81,7 @@ TEST(RequestGaps, AReadRequestFillsThePsnsOfItsResponses) {
 
 TEST(RequestGaps, AGapWithoutARecordIsFoundWhenAnotherCloses) {
   Receiver receiver;
-  receiver.state.gaps.begin(2);
+  receiver.state->gaps.begin(2);
   for (const std::uint32_t psn : {1001, 1003, 1005}) receiver.arrives(receiver.packet(psn));
   EXPECT_THAT(receiver.open(), ElementsAre(1000, 1002));
   receiver.arrives(receiver.packet(1002));
@@ -90,7 +90,7 @@ TEST(RequestGaps, AGapWithoutARecordIsFoundWhenAnotherCloses) {
 
 TEST(RequestGaps, AGapWithoutARecordIsFoundWhenTheBaseMoves) {
   Receiver receiver;
-  receiver.state.gaps.begin(1);
+  receiver.state->gaps.begin(1);
   for (const std::uint32_t psn : {1001, 1003}) receiver.arrives(receiver.packet(psn));
   EXPECT_THAT(receiver.open(), ElementsAre(1000));
   receiver.executes(1000);
@@ -123,7 +123,7 @@ TEST(RequestGaps, AGapIsLostWhenOlderThanFiftyMicroseconds) {
   Receiver receiver;
   receiver.arrive(1001, 1001);
   const Instant due = receiver.now + 50_us + kTick;
-  EXPECT_EQ(receiver.state.watch.judge_at, due);
+  EXPECT_EQ(receiver.state->watch.judge_at, due);
   receiver.now = due - kTick;
   receiver.gaps().on_time(receiver.now);
   EXPECT_FALSE(receiver.lost(0));
@@ -150,7 +150,7 @@ TEST(RequestGaps, NothingIsLookedAtBeforeItsTime) {
   receiver.pass(50_us);
   receiver.gaps().on_time(receiver.now);
   receiver.arrive(1002, 1008);
-  EXPECT_EQ(receiver.state.gaps_looked_at, 0u);
+  EXPECT_EQ(receiver.state->gaps_looked_at, 0u);
 }
 
 TEST(RequestGaps, ABaseThatWasDueBeforeIsStuckSinceThen) {
@@ -168,27 +168,27 @@ TEST(RequestGaps, ABaseThatWasDueBeforeIsStuckSinceThen) {
 TEST(RequestGaps, AStallBeginsAtMostFiftyMicrosecondsBeforeItsGap) {
   Receiver receiver;
   receiver.arrives(receiver.packet(1001), receiver.now - 1_ms);
-  EXPECT_EQ(receiver.state.watch.judge_at, receiver.now + 30_us + kTick);
+  EXPECT_EQ(receiver.state->watch.judge_at, receiver.now + 30_us + kTick);
 }
 
 TEST(RequestGaps, AStallBeginsNoLaterThanItsGap) {
   Receiver receiver;
   receiver.arrives(receiver.packet(1001), receiver.now + 10_us);
-  EXPECT_EQ(receiver.state.gaps[0].base_stuck_since, receiver.now);
+  EXPECT_EQ(receiver.state->gaps[0].base_stuck_since, receiver.now);
 }
 
 TEST(RequestGaps, OnlyTheGapAtTheBaseStalls) {
   Receiver receiver;
   receiver.arrives(receiver.packet(1001));
   receiver.arrives(receiver.packet(1003), receiver.now - 40_us);
-  EXPECT_EQ(receiver.state.gaps[1].base_stuck_since, receiver.now);
+  EXPECT_EQ(receiver.state->gaps[1].base_stuck_since, receiver.now);
 }
 
 TEST(RequestGaps, WithSeveralPathsNothingWasDueBefore) {
   Receiver receiver;
   receiver.begin_paths(2);
   receiver.arrives(receiver.packet(1001), receiver.now - 40_us);
-  EXPECT_EQ(receiver.state.gaps[0].base_stuck_since, receiver.now);
+  EXPECT_EQ(receiver.state->gaps[0].base_stuck_since, receiver.now);
 }
 
 TEST(RequestGaps, AStallMayBeCountedInPackets) {
@@ -204,7 +204,7 @@ TEST(RequestGaps, AStallMayBeCountedInPackets) {
 TEST(RequestGaps, WithoutThatLimitPacketsAreNotCounted) {
   Receiver receiver;
   receiver.arrive(1001, 1003);
-  EXPECT_EQ(receiver.state.gaps[0].later_packets, 0u);
+  EXPECT_EQ(receiver.state->gaps[0].later_packets, 0u);
 }
 
 TEST(RequestGaps, BehindAPacketThatWaitsForAReceivePacketsAreNotCounted) {
@@ -212,7 +212,7 @@ TEST(RequestGaps, BehindAPacketThatWaitsForAReceivePacketsAreNotCounted) {
   receiver.recovery.stall_packets = 2;
   receiver.window.receive(Psn{1000});  // held
   receiver.arrive(1002, 1006);
-  EXPECT_EQ(receiver.state.gaps[0].later_packets, 0u);
+  EXPECT_EQ(receiver.state->gaps[0].later_packets, 0u);
 }
 
 TEST(RequestGaps, WhileTheSenderWaitsForTheRnrTimerNothingIsJudged) {
@@ -221,7 +221,7 @@ TEST(RequestGaps, WhileTheSenderWaitsForTheRnrTimerNothingIsJudged) {
   receiver.arrive(1001, 1001);
   receiver.arrive(1003, 1020);
   EXPECT_EQ(receiver.count(Counter::kGapsPromotedDepth), 0u);
-  EXPECT_TRUE(receiver.state.feedback.look);
+  EXPECT_TRUE(receiver.state->feedback.look);
   receiver.executes(1000);
   EXPECT_THAT(receiver.open(), ElementsAre(1002));
   EXPECT_TRUE(receiver.lost(0));
@@ -283,13 +283,13 @@ TEST(RequestGaps, AStallBeginsAgainWhenTheBaseMovesUpToTheGap) {
   Receiver receiver;
   receiver.recovery.stall_packets = 100;
   receiver.arrive(1002, 1003);
-  EXPECT_EQ(receiver.state.gaps[0].later_packets, 2u);
+  EXPECT_EQ(receiver.state->gaps[0].later_packets, 2u);
   const Instant seen = receiver.now;
   receiver.pass(10_us);
   receiver.executes(1000);
-  EXPECT_EQ(receiver.state.gaps[0].first_seen, seen);
-  EXPECT_EQ(receiver.state.gaps[0].base_stuck_since, receiver.now);
-  EXPECT_EQ(receiver.state.gaps[0].later_packets, 0u);
+  EXPECT_EQ(receiver.state->gaps[0].first_seen, seen);
+  EXPECT_EQ(receiver.state->gaps[0].base_stuck_since, receiver.now);
+  EXPECT_EQ(receiver.state->gaps[0].later_packets, 0u);
 }
 
 TEST(RequestGaps, AGapBehindAPacketThatWaitsForAReceiveDoesNotStall) {
@@ -299,18 +299,18 @@ TEST(RequestGaps, AGapBehindAPacketThatWaitsForAReceiveDoesNotStall) {
   const Instant seen = receiver.now;
   receiver.pass(10_us);
   receiver.gaps().on_advance(receiver.now, receiver.now);
-  EXPECT_EQ(receiver.state.gaps[0].base_stuck_since, seen);
+  EXPECT_EQ(receiver.state->gaps[0].base_stuck_since, seen);
 }
 
 TEST(RequestGaps, WithoutAGapNothingIsToBeNamed) {
   Receiver receiver;
   receiver.arrive(1001, 1009);
   ASSERT_TRUE(receiver.feedback.due());
-  ASSERT_TRUE(receiver.state.feedback.unnamed);
+  ASSERT_TRUE(receiver.state->feedback.unnamed);
   receiver.executes(receiver.retransmission(1000));
   EXPECT_FALSE(receiver.feedback.due());
-  EXPECT_FALSE(receiver.state.feedback.unnamed);
-  EXPECT_FALSE(receiver.state.watch.next_event(false));
+  EXPECT_FALSE(receiver.state->feedback.unnamed);
+  EXPECT_FALSE(receiver.state->watch.next_event(false));
 }
 
 // --- late, or retransmitted ---
@@ -339,7 +339,7 @@ TEST(RequestGaps, OnlyARetransmissionMeasuresTheRoundTripOfAnFfm) {
 
 TEST(RequestGaps, ARetransmissionIntoAGapWithoutARecordMeasuresNothing) {
   Receiver receiver;
-  receiver.state.gaps.begin(1);
+  receiver.state->gaps.begin(1);
   for (const std::uint32_t psn : {1001, 1003}) receiver.arrives(receiver.packet(psn));
   receiver.named(0, 1);
   receiver.pass(30_us);
@@ -378,8 +378,8 @@ TEST(RequestGaps, AStandardPeerIsSentBackToTheBase) {
   EXPECT_EQ(receiver.resources.front().syndrome, wire::kSyndromeNakSequence);
   EXPECT_TRUE(receiver.lost(0));
   EXPECT_FALSE(receiver.feedback.due());
-  EXPECT_TRUE(receiver.state.go_back.active);
-  EXPECT_EQ(receiver.state.go_back.end, Psn{1009});
+  EXPECT_TRUE(receiver.state->go_back.active);
+  EXPECT_EQ(receiver.state->go_back.end, Psn{1009});
 }
 
 TEST(RequestGaps, AStandardPeerIsSentBackInTime) {
@@ -434,7 +434,7 @@ TEST(RequestGaps, FiftyMicrosecondsAfterTheFirstOfThemAre) {
   const Instant due = receiver.now + 50_us + kTick;
   receiver.pass(40_us);
   receiver.gaps().on_copy(receiver.now);
-  EXPECT_EQ(receiver.state.watch.judge_at, due);
+  EXPECT_EQ(receiver.state->watch.judge_at, due);
   receiver.now = due;
   receiver.gaps().on_time(receiver.now);
   EXPECT_EQ(receiver.resources.size(), 1u);
@@ -444,7 +444,7 @@ TEST(RequestGaps, WithoutARoundOfGoBackNCopiesAreNotCounted) {
   StandardReceiver receiver;
   receiver.arrive(1001, 1001);
   receiver.gaps().on_copy(receiver.now);
-  EXPECT_EQ(receiver.state.go_back.repeats, 0u);
+  EXPECT_EQ(receiver.state->go_back.repeats, 0u);
 }
 
 TEST(RequestGaps, AStandardPacketOfTheRoundIsARetransmissionOnceTheNakHasLeft) {
@@ -469,7 +469,7 @@ TEST(RequestGaps, AStandardPacketBehindTheRoundIsNone) {
 
 TEST(RequestGaps, WithoutARoundAStandardPacketIsNone) {
   StandardReceiver receiver;
-  receiver.state.go_back = {.active = false, .base = Psn{1000}, .end = Psn{1009}, .repeats = 0, .first_repeat = {}};
+  receiver.state->go_back = {.active = false, .base = Psn{1000}, .end = Psn{1009}, .repeats = 0, .first_repeat = {}};
   receiver.arrive(1001, 1001);
   receiver.executes(1000);
   EXPECT_EQ(receiver.count(Counter::kGapsRecovered), 0u);
@@ -480,9 +480,9 @@ TEST(RequestGaps, ARoundEndsBehindAllThatHadComeWhenItsFirstPacketCame) {
   StandardReceiver receiver;
   receiver.goes_back();
   receiver.arrive(1010, 1012);
-  EXPECT_EQ(receiver.state.go_back.end, Psn{1009});
+  EXPECT_EQ(receiver.state->go_back.end, Psn{1009});
   EXPECT_TRUE(receiver.gaps().fill_base(receiver.packet(1000), receiver.now));
-  EXPECT_EQ(receiver.state.go_back.end, Psn{1012});
+  EXPECT_EQ(receiver.state->go_back.end, Psn{1012});
 }
 
 TEST(RequestGaps, OnlyTheFirstPacketOfARoundMovesItsEnd) {
@@ -490,10 +490,10 @@ TEST(RequestGaps, OnlyTheFirstPacketOfARoundMovesItsEnd) {
     StandardReceiver receiver;
     receiver.arrive(1001, 1002);
     // Inactive, or begun at another packet.
-    receiver.state.go_back = {
+    receiver.state->go_back = {
         .active = active, .base = Psn{active ? 999u : 1000u}, .end = Psn{1001}, .repeats = 0, .first_repeat = {}};
     EXPECT_TRUE(receiver.gaps().fill_base(receiver.packet(1000), receiver.now));
-    EXPECT_EQ(receiver.state.go_back.end, Psn{1001});
+    EXPECT_EQ(receiver.state->go_back.end, Psn{1001});
   }
 }
 
@@ -501,12 +501,12 @@ TEST(RequestGaps, ARoundIsOverWhenTheBaseHasPassedItsEnd) {
   StandardReceiver receiver;
   receiver.arrive(1002, 1002);
   receiver.arrive(1004, 1004);
-  receiver.state.go_back = {.active = true, .base = Psn{999}, .end = Psn{1002}, .repeats = 3, .first_repeat = {}};
+  receiver.state->go_back = {.active = true, .base = Psn{999}, .end = Psn{1002}, .repeats = 3, .first_repeat = {}};
   receiver.executes(1000);
-  EXPECT_TRUE(receiver.state.go_back.active);
-  EXPECT_EQ(receiver.state.go_back.repeats, 0u) << "the base has moved";
+  EXPECT_TRUE(receiver.state->go_back.active);
+  EXPECT_EQ(receiver.state->go_back.repeats, 0u) << "the base has moved";
   receiver.executes(1001);
-  EXPECT_FALSE(receiver.state.go_back.active);
+  EXPECT_FALSE(receiver.state->go_back.active);
 }
 
 // --- management ---
@@ -527,7 +527,7 @@ TEST(RequestGaps, ChangedLimitsApplyAtOnce) {
 TEST(RequestGaps, WithoutGapsChangedLimitsNeedNoLook) {
   Receiver receiver;
   receiver.gaps().judge_again(receiver.now);
-  EXPECT_FALSE(receiver.state.feedback.look);
+  EXPECT_FALSE(receiver.state->feedback.look);
 }
 
 TEST(RequestGaps, AnOperatorRequestsOneGapOrAll) {
@@ -551,8 +551,8 @@ TEST(RequestGaps, AnOperatorsRequestDoesNotWaitForTheLastOne) {
   receiver.request_by_hand();
   receiver.named(0, 1);
   receiver.request_by_hand();
-  EXPECT_TRUE(receiver.feedback.is_repetition_due(receiver.state.gaps[0], receiver.recovery, receiver.now));
-  EXPECT_EQ(receiver.state.gaps[1].last_feedback, Instant{}) << "was not named yet";
+  EXPECT_TRUE(receiver.feedback.is_repetition_due(receiver.state->gaps[0], receiver.recovery, receiver.now));
+  EXPECT_EQ(receiver.state->gaps[1].last_feedback, Instant{}) << "was not named yet";
 }
 
 TEST(RequestGaps, AnOperatorCanOnlySendAStandardPeerBackToTheBase) {

@@ -1,2 +1,5 @@
 brdma_unit_test(qp_request_checks_test LINK brdma_qp)
 brdma_unit_test(qp_local_fetch_test LINK brdma_sim brdma_qp)
+brdma_unit_test(qp_received_messages_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_request_execution_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_answered_requests_test LINK brdma_qp brdma_test_support)

@@ -1,1 +1,4 @@
 brdma_unit_test(qp_acknowledgement_schedule_test LINK brdma_qp)
+brdma_unit_test(qp_acknowledgement_times_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_sack_ranges_test LINK brdma_qp)
+brdma_unit_test(qp_acknowledgement_writer_test LINK brdma_qp brdma_test_support)

@@ -73,7 +73,11 @@ class RequestExecution {
   Verdict send(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) const;
   Verdict write(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) const;
   Verdict single_write(const wire::Packet& packet) const;  // one packet, its data in it, without immediate
-  [[nodiscard]] bool place(const wire::Packet& packet, std::byte* to) const;  // `to`: its place, if known
+  // The data of a packet. kDone: it is in memory. `own_fault`: of the receive. `to`: the place, if known.
+  Verdict receive_data(const wire::Packet& packet, bool placed, memory::Fault& own_fault) const;
+  Verdict write_data(const wire::Packet& packet, bool placed, std::byte* to) const;
+  [[nodiscard]] bool place(const wire::Packet& packet, std::byte* to) const;
+  Verdict begin_or_continue(const wire::Packet& packet, std::byte*& to) const;
   // READs, atomics, ATOMIC WRITEs, FLUSHes. `since`: now.
   Verdict answered(const wire::Packet& packet, Instant since) const;
   Verdict read(const wire::Packet& packet, Instant since) const;
@@ -99,6 +103,17 @@ class RequestExecution {
   return RequestExecution{parts_}.answered(packet, now);  // a copy: else the parts would be in memory for all
 }
 
+[[gnu::always_inline]] inline Verdict RequestExecution::receive_data(const wire::Packet& packet, bool placed,
+                                                                     memory::Fault& own_fault) const {
+  if (packet.bxth.by_reference()) [[unlikely]]
+    return local_fetch().send(packet, parts_.receives, parts_.messages.bytes(), own_fault);
+  if (!placed) {
+    own_fault =
+        parts_.receives.scatter(parts_.env.memory, parts_.identity.pd, 0, parts_.messages.bytes(), packet.payload);
+  }
+  return Verdict::kDone;
+}
+
 [[gnu::always_inline]] inline Verdict RequestExecution::send(const wire::Packet& packet, bool placed, Outcome& outcome,
                                                              Instant now) const {
   const Environment& env = parts_.env;
@@ -118,16 +133,12 @@ class RequestExecution {
     return Verdict::kInvalidRequest;
   }
   memory::Fault fault = memory::Fault::kNone;
-  if (packet.bxth.by_reference()) [[unlikely]] {
-    const Verdict verdict = local_fetch().send(packet, receives, messages.bytes(), fault);
-    if (verdict != Verdict::kDone && fault == memory::Fault::kNone) return verdict;
-  } else if (!placed) {
-    fault = receives.scatter(env.memory, identity.pd, 0, messages.bytes(), packet.payload);
-  }
+  const Verdict verdict = receive_data(packet, placed, fault);
   if (fault != memory::Fault::kNone) {
     used_receives().complete(packet, CompletionStatus::kLocalProtectionError, 0, outcome, now);
     return Verdict::kOperationError;
   }
+  if (verdict != Verdict::kDone) return verdict;
   if (!wire::is_last_or_only(packet.op)) {
     messages.go_on(Kind::kSend, bytes);
     return Verdict::kDone;
@@ -155,33 +166,41 @@ class RequestExecution {
   return Verdict::kDone;
 }
 
+[[gnu::always_inline]] inline Verdict RequestExecution::begin_or_continue(const wire::Packet& packet,
+                                                                          std::byte*& to) const {
+  ReceivedMessages& messages = parts_.messages;
+  if (!wire::is_first_or_only(packet.op)) {
+    return packet.bitmap && !messages.is_next_of_write(packet.reth) ? Verdict::kInvalidRequest : Verdict::kDone;
+  }
+  const Verdict verdict = begin_write(parts_.env, parts_.identity, packet.reth, to);
+  if (verdict == Verdict::kDone) messages.set_reth(packet.reth);
+  return verdict;
+}
+
+[[gnu::always_inline]] inline Verdict RequestExecution::write_data(const wire::Packet& packet, bool placed,
+                                                                   std::byte* to) const {
+  const ReceivedMessages& messages = parts_.messages;
+  if (packet.bxth.by_reference()) [[unlikely]] {
+    return local_fetch().write(packet,
+                               {.rkey = messages.reth().rkey, .address = messages.next_address(), .memory = to});
+  }
+  return placed || place(packet, to) ? Verdict::kDone : Verdict::kAccessError;
+}
+
 [[gnu::always_inline]] inline Verdict RequestExecution::write(const wire::Packet& packet, bool placed, Outcome& outcome,
                                                               Instant now) const {
   ReceivedMessages& messages = parts_.messages;
-  const bool first = wire::is_first_or_only(packet.op);
   const bool last = wire::is_last_or_only(packet.op);
-  if (!messages.takes(Kind::kWrite, first)) return Verdict::kInvalidRequest;
+  if (!messages.takes(Kind::kWrite, wire::is_first_or_only(packet.op))) return Verdict::kInvalidRequest;
   if (!payload_fits_opcode(packet, parts_.mtu)) return Verdict::kInvalidRequest;
   const bool immediate = wire::has_immediate(packet.op);
   // Before any write or count: the same packet will come again.
   if (immediate && !parts_.receives.has(0)) return Verdict::kNotReady;
   std::byte* to = nullptr;
-  if (first) {
-    const Verdict verdict = begin_write(parts_.env, parts_.identity, packet.reth, to);
-    if (verdict != Verdict::kDone) return verdict;
-    messages.set_reth(packet.reth);
-  } else if (packet.bitmap && !messages.is_next_of_write(packet.reth)) {
-    return Verdict::kInvalidRequest;
-  }
+  if (const Verdict verdict = begin_or_continue(packet, to); verdict != Verdict::kDone) return verdict;
   const std::uint64_t bytes = messages.bytes() + data_bytes(packet);
   if (last ? bytes != messages.reth().length : bytes >= messages.reth().length) return Verdict::kInvalidRequest;
-  if (packet.bxth.by_reference()) [[unlikely]] {
-    const Verdict verdict =
-        local_fetch().write(packet, {.rkey = messages.reth().rkey, .address = messages.next_address(), .memory = to});
-    if (verdict != Verdict::kDone) return verdict;
-  } else if (!placed && !place(packet, to)) {
-    return Verdict::kAccessError;
-  }
+  if (const Verdict verdict = write_data(packet, placed, to); verdict != Verdict::kDone) return verdict;
   if (!last) {
     messages.go_on(Kind::kWrite, bytes);
     return Verdict::kDone;

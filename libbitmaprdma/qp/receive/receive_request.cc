@@ -11,6 +11,83 @@ void operation_executed(Responder::Impl& me, const wire::Packet& packet, Instant
   me.operations.executed(packet, me.connection.mtu, me.env, me.identity, now);
 }
 
+// The packet at the base was executed.
+void executed(Responder::Impl& me, const wire::Packet& packet, Outcome& outcome, Instant now) {
+  if (in_operation(packet)) operation_executed(me, packet, now);
+  if (!me.connection.established) [[unlikely]] {
+    me.connection.established = true;
+    if (me.identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
+  }
+  // READs, atomics and the like are acknowledged by their responses.
+  if (wire::is_write(packet.op) || wire::is_send(packet.op))
+    me.acknowledgements.schedule.on_packet(packet.bth.ack_request, me.speaks_bitmap(), now);
+  if (me.window.empty()) [[likely]] {
+    me.advanced(packet);
+  } else {
+    me.fill_gap(packet, outcome, now);
+  }
+}
+
+// It was not.
+void not_executed(Responder::Impl& me, Verdict verdict, const wire::Packet& packet, Outcome& outcome, Instant now) {
+  if (verdict == Verdict::kNotReady) {
+    const UnreadyRequests unready = me.unready_requests();
+    if (unready.keep(packet, now)) return;
+    unready.refuse(packet);
+    me.drop(DropReason::kReceiverNotReady, packet, now);
+  } else if (verdict == Verdict::kNotFetched) {
+    me.drop(DropReason::kFetchFailed, packet, now);
+  } else {
+    me.fail(verdict, packet.bth.psn, outcome);
+  }
+}
+
+// Of a packet beyond the base.
+bitmap::Arrival arrival_of(const Responder::Impl& me, const wire::Packet& packet) {
+  // For an operation, the mask shows a duplicate at once.
+  if (in_operation(packet) && me.operations.look(packet, me.connection.mtu) == registry::Match::kDuplicate) {
+    me.env.count(Counter::kOperationDuplicates);
+    return bitmap::Arrival::kDuplicate;
+  }
+  return me.window.classify(packet.bth.psn);
+}
+
+// A new packet beyond the base. Nothing: it is kept.
+std::optional<DropReason> keep_early(Responder::Impl& me, const wire::Packet& packet, bitmap::Arrival arrival,
+                                     Instant now) {
+  const EarlyRoom room = me.early_room();
+  room.begin();
+  if (arrival == bitmap::Arrival::kBeyondWindow) return DropReason::kOutOfWindow;
+  if (room.is_full() || !room.has_record(packet)) return DropReason::kStateFull;
+  return me.early_placement().keep(packet, now);
+}
+
+// It was not kept.
+void drop_early(Responder::Impl& me, DropReason reason, const wire::Packet& packet, Instant now) {
+  // Only a NAK reports the gap to a standard peer: a packet that cannot be kept cannot be waited for.
+  const bool out_of_reach = reason == DropReason::kOutOfWindow || reason == DropReason::kStateFull;
+  if (out_of_reach && !me.speaks_bitmap()) me.sequence_nak().request();
+  me.early_room().end_if_in_order();
+  me.drop(reason, packet, now);
+}
+
+// It was kept.
+void kept_early(Responder::Impl& me, const wire::Packet& packet, Instant newest_before, Instant now) {
+  const Psn psn = packet.bth.psn, previous_highest = me.window.highest();
+  const std::uint32_t count = psns_of(packet, me.connection.mtu);
+  if (count == 1) {
+    me.window.receive(psn);
+  } else {
+    me.window.receive_run(psn, count);
+  }
+  if (ReceivePaths* const several = me.tolerance.paths(); several != nullptr && packet.bitmap) [[unlikely]]
+    several->received(packet.bxth.path, me.base(), psn, count);
+  const bool base_due = me.messages.in_progress() && me.acknowledgements.echo.valid();
+  me.request_gaps().on_early(packet, previous_highest, base_due ? std::optional{newest_before} : std::nullopt, now);
+  if (me.speaks_bitmap())  // a standard ACK could not report it
+    me.acknowledgements.schedule.on_packet(packet.bth.ack_request, /*bitmap=*/true, now);
+}
+
 }  // namespace
 
 Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now) {
@@ -35,41 +112,16 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   if (offset < 0) [[unlikely]] {
     const auto answer = [this, now](const wire::Packet& again) { return replayed_responses().answer(again, now); };
     if (const auto reason = duplicate_requests().on_executed(packet, answer, now)) drop(*reason, packet, now);
-    return outcome;
-  }
-  if (offset > 0) [[unlikely]] {
+  } else if (offset > 0) [[unlikely]] {
     handle_ahead(packet, newest_before, now);
-    return outcome;
-  }
-  if (!window.empty() && window.has(base())) [[unlikely]] {  // held and not ready: retry it
+  } else if (!window.empty() && window.has(base())) [[unlikely]] {  // held and not ready: retry it
     drop(DropReason::kDuplicate, packet, now);
     retry_base(outcome, now);
-    return outcome;
-  }
-  const Verdict verdict = execute(packet, /*placed=*/false, outcome, now);
-  if (verdict == Verdict::kDone) [[likely]] {
-    if (in_operation(packet)) operation_executed(*this, packet, now);
-    if (!connection.established) [[unlikely]] {
-      connection.established = true;
-      if (identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
-    }
-    // READs, atomics and the like are acknowledged by their responses.
-    if (wire::is_write(packet.op) || wire::is_send(packet.op))
-      acknowledgements.schedule.on_packet(packet.bth.ack_request, speaks_bitmap(), now);
-    if (window.empty()) [[likely]] {
-      advanced(packet);
-    } else {
-      fill_gap(packet, outcome, now);
-    }
-  } else if (verdict == Verdict::kNotReady) {
-    const UnreadyRequests unready = unready_requests();
-    if (unready.keep(packet, now)) return outcome;
-    unready.refuse(packet);
-    drop(DropReason::kReceiverNotReady, packet, now);
-  } else if (verdict == Verdict::kNotFetched) {
-    drop(DropReason::kFetchFailed, packet, now);
+  } else if (const Verdict verdict = execute(packet, /*placed=*/false, outcome, now); verdict == Verdict::kDone)
+      [[likely]] {
+    executed(*this, packet, outcome, now);
   } else {
-    fail(verdict, packet.bth.psn, outcome);
+    not_executed(*this, verdict, packet, outcome, now);
   }
   return outcome;
 }
@@ -139,7 +191,6 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
 }
 
 void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_before, Instant now) {
-  const Psn psn = packet.bth.psn;
   if (base_packet.is_refused()) {  // sent before the RNR NAK arrived
     unready_requests().repeat(packet);
     return drop(DropReason::kAfterError, packet, now);
@@ -149,41 +200,15 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_be
     sequence_nak().request();
     return drop(DropReason::kOutOfOrder, packet, now);
   }
-  // For an operation, the mask shows a duplicate at once.
-  const bool repeated = in_operation(packet) && operations.look(packet, connection.mtu) == registry::Match::kDuplicate;
-  if (repeated) env.count(Counter::kOperationDuplicates);
-  const bitmap::Arrival arrival = repeated ? bitmap::Arrival::kDuplicate : window.classify(psn);
+  const bitmap::Arrival arrival = arrival_of(*this, packet);
   if (arrival == bitmap::Arrival::kDuplicate) {
     duplicate_requests().on_early(packet, speaks_bitmap(), now);
     if (!speaks_bitmap()) request_gaps().on_copy(now);
     return drop(DropReason::kDuplicate, packet, now);
   }
   env.count(Counter::kOutOfSequence);
-  const EarlyRoom room = early_room();
-  room.begin();
-  auto reason = arrival == bitmap::Arrival::kBeyondWindow    ? DropReason::kOutOfWindow
-                : room.is_full() || !room.has_record(packet) ? DropReason::kStateFull
-                                                             : early_placement().keep(packet, now);
-  if (reason) {
-    // Only a NAK reports the gap to a standard peer: a packet that cannot be kept cannot be waited for.
-    const bool out_of_reach = *reason == DropReason::kOutOfWindow || *reason == DropReason::kStateFull;
-    if (out_of_reach && !speaks_bitmap()) sequence_nak().request();
-    room.end_if_in_order();
-    return drop(*reason, packet, now);
-  }
-  const Psn previous_highest = window.highest();
-  const std::uint32_t count = psns_of(packet, connection.mtu);
-  if (count == 1) {
-    window.receive(psn);
-  } else {
-    window.receive_run(psn, count);
-  }
-  if (ReceivePaths* const several = tolerance.paths(); several != nullptr && packet.bitmap) [[unlikely]]
-    several->received(packet.bxth.path, base(), psn, count);
-  const bool base_due = messages.in_progress() && acknowledgements.echo.valid();
-  request_gaps().on_early(packet, previous_highest, base_due ? std::optional{newest_before} : std::nullopt, now);
-  if (speaks_bitmap())  // a standard ACK could not report it
-    acknowledgements.schedule.on_packet(packet.bth.ack_request, /*bitmap=*/true, now);
+  if (const auto reason = keep_early(*this, packet, arrival, now)) return drop_early(*this, *reason, packet, now);
+  kept_early(*this, packet, newest_before, now);
 }
 
 void Responder::Impl::fail(Verdict verdict, Psn psn, Outcome& outcome) {

@@ -170,7 +170,7 @@ struct TransferConfig {
   std::uint32_t threshold_bytes = 128 * 1024;  // WRITEs and SENDs from this size on are large commands; 0: none
   std::uint32_t segment_bytes = 0;             // largest operation, at most 128 packets; 0: large ones stay whole
   std::uint32_t escape_bytes_max = 1u << 20;   // packets received before the start of their operation: bytes kept ...
-  Duration escape_time = 10_ms;                // ... and time, or a few round trips if that is longer
+  Duration escape_time = 1_s;                  // ... and time, or a few round trips if that is longer
   std::uint32_t regular_turns = 4;             // batches of regular commands in a row while large ones wait
   // Local transfer by reference: between processes of one host, data of large messages is fetched from memory instead
   // of sent (docs/local.md).

@@ -35,6 +35,12 @@ void OperationTable::not_arrived(std::uint8_t number) {
   --operation->arrived;
 }
 
+void OperationTable::note_started_late(std::uint8_t number) {
+  SentOperation* const operation = at(number);
+  BRDMA_CHECK(operation != nullptr);
+  operation->started_late = any_started_late_ = true;
+}
+
 std::size_t OperationTable::retire_before(std::uint64_t base) {
   std::size_t retired = 0;
   while (!operations_.empty() && operations_.front().end() <= base) {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/ring.h"
 
@@ -23,6 +24,7 @@ struct SentOperation {
   bool last = false;  // of its command: without the status flag
   std::uint16_t packets = 0;
   std::uint16_t arrived = 0;
+  bool started_late = false;  // its start has arrived, and not at the first attempt
 
   [[nodiscard]] std::uint64_t end() const { return first + packets; }
   [[nodiscard]] bool complete() const { return arrived == packets; }
@@ -43,6 +45,15 @@ class OperationTable {
   // A packet of it has arrived; true: the last one missing. / Takes an arrival back.
   bool arrived(std::uint8_t number);
   void not_arrived(std::uint8_t number);
+  void note_started_late(std::uint8_t number);
+  // Calls use(operation) for those that have been noted since the last call.
+  template <class Use>
+  void take_started_late(const Use& use) {
+    if (!std::exchange(any_started_late_, false)) return;
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      if (std::exchange(operations_[i].started_late, false)) use(std::as_const(operations_[i]));
+    }
+  }
   // All packets before `base` are done: forgets the operations that end there; returns how many.
   std::size_t retire_before(std::uint64_t base);
   // Forgets all. Numbers go on, unless the connection restarts.
@@ -54,6 +65,7 @@ class OperationTable {
 
   Ring<SentOperation> operations_;
   std::uint8_t next_ = 0;
+  bool any_started_late_ = false;
 };
 
 }  // namespace brdma::registry

@@ -51,13 +51,10 @@ void FlightChecker::sent(const sim::Host& from, const sim::Packet& packet, Insta
 
 void FlightChecker::handle_request(const wire::Packet& packet, Instant now) {
   const std::int64_t sequence = sequence_of(packet.bth.psn);
-  if (sequence < next_) return;  // a retransmission
+  if (sequence < next_) return handle_retransmission(packet, sequence, now);
   if (sequence > next_) find("PSN " + std::to_string(packet.bth.psn.value()) + " skips PSNs", now);
   bitmap_ = bitmap_ || packet.bitmap;
-  std::uint32_t psns = 1;
-  if (packet.op == wire::RcOp::kReadRequest && !packet.bxth.by_reference()) {
-    psns = std::max(1u, (packet.reth.length + connection_.mtu - 1) / connection_.mtu);
-  }
+  const std::uint32_t psns = psns_of(packet);
   next_ = sequence + psns;
   if (psns > 1) reads_[sequence] = next_;
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
@@ -65,6 +62,24 @@ void FlightChecker::handle_request(const wire::Packet& packet, Instant now) {
   flight_bytes_ += bytes;
   packets_most_ = std::max(packets_most_, flight_.size());
   check_limits(next_, now);
+}
+
+void FlightChecker::handle_retransmission(const wire::Packet& packet, std::int64_t sequence, Instant now) {
+  if (!bitmap_ || !is_needless(packet, sequence) || needless_++ != 0) return;
+  first_needless_ = requester_.config().name + " at " + std::to_string(now.ns()) + " ns: PSN " +
+                    std::to_string(packet.bth.psn.value()) + " to QP " + std::to_string(packet.bth.dest_qpn);
+}
+
+bool FlightChecker::is_needless(const wire::Packet& packet, std::int64_t sequence) const {
+  if (!wire::is_answered(packet.op))
+    return sequence > base_ && !flight_.empty() && !flight_.contains(sequence) && !not_ready_.contains(sequence);
+  const auto first = responses_.lower_bound(sequence);
+  return first != responses_.end() && *first < sequence + psns_of(packet);
+}
+
+std::uint32_t FlightChecker::psns_of(const wire::Packet& request) const {
+  if (request.op != wire::RcOp::kReadRequest || request.bxth.by_reference()) return 1;
+  return std::max(1u, (request.reth.length + connection_.mtu - 1) / connection_.mtu);
 }
 
 void FlightChecker::check_limits(std::int64_t end, Instant now) {
@@ -101,6 +116,8 @@ void FlightChecker::received(const sim::Host& by, const sim::Packet& bytes, Inst
   if (wire::is_request(packet->op) || sequence >= next_ || sequence < base_) return;
   const std::uint8_t kind = packet->aeth.syndrome & wire::kSyndromeKindMask;
   const bool names_missing = packet->op == wire::RcOp::kAcknowledge && kind != 0;  // NAK, RNR NAK
+  if (names_missing && kind == wire::kSyndromeRnr) not_ready_.insert(sequence);
+  if (packet->bitmap && packet->op != wire::RcOp::kAcknowledge) responses_.insert(sequence);
   acknowledge_before(names_missing ? sequence : end_of_request(sequence));
 }
 
@@ -141,7 +158,8 @@ void FlightChecker::handle_ack(const wire::BitmapAck& ack) {
   if (base > next_) return;
   const bool stale = base < base_;  // relative to responses too: the requester may know less
   acknowledge_before(base);
-  for (std::uint32_t i = 0; i < ack.bit_count; ++i) {
+  if ((ack.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnr) not_ready_.insert(base);
+  for (std::uint32_t i = 0; !stale && i < ack.bit_count; ++i) {
     if (((load_u8(&ack.bits[i / 8]) >> (7 - i % 8)) & 1) != 0) acknowledge(base + i);
   }
   note_credit(ack.credit_packets, ack.credit_bytes, stale);

@@ -10,8 +10,6 @@
 namespace brdma::qp {
 namespace {
 
-constexpr Duration kResponsesMin = 10_ms;
-
 recovery::LinkFacts facts_of(const wire::LinkStateFeedback& feedback) {
   return {.hop = feedback.hop,
           .over_limits = feedback.over_limits,
@@ -60,7 +58,7 @@ bool Requester::poll_inquiry(TransmitBatch& batch, Instant now) {
   bth.opcode = static_cast<std::uint8_t>(wire::Control::kLinkStateInquiry);
   bth.dest_qpn = me.id.attributes.destination_qpn;
   batch.add_control(bth, ConstBytes{body.data(), size});
-  me.signals->inquiry->asked(nonce, now + std::max(kResponsesMin, me.timer_lengths().probe()), now);
+  me.signals->inquiry->asked(nonce, now + me.timer_lengths().replies(), now);
   me.env.count(Counter::kLinkStateInquiriesSent);
   return true;
 }

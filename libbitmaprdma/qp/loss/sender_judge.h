@@ -37,6 +37,12 @@ class SenderJudge {
   void follow_irn(const IrnTimeouts& timeouts) {
     judge_ = Selective{.judge = recovery::SelectiveJudge{recovery::SelectiveJudge::Rule::kIrn}, .irn = timeouts};
   }
+  // When the next packet may count as lost without an acknowledgement. `silent_wait`: a probe's timeout.
+  [[nodiscard]] std::optional<Instant> judged_at(Duration walk_interval, Duration silent_wait) const {
+    if (const auto* delays = std::get_if<recovery::DelayJudge>(&judge_))
+      return delays->walk_at({.interval = walk_interval, .silent_wait = silent_wait});
+    return std::get<Selective>(judge_).judge_at;
+  }
   [[nodiscard]] const std::optional<IrnTimeouts>& irn() const {
     static constexpr std::optional<IrnTimeouts> kNo;
     const auto* selective = std::get_if<Selective>(&judge_);

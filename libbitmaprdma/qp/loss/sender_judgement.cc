@@ -24,17 +24,15 @@ void SenderJudgement::on_delivered(Sequence sequence, Instant now) const {
 }
 
 void SenderJudgement::on_acknowledgement(const wire::BitmapAck& ack, Sequence from, Instant now, Resend resend) const {
-  if (recovery::DelayJudge* const delays = parts_.judge.delays()) return judge_base(*delays, ack, from, now, resend);
+  if (recovery::DelayJudge* const delays = parts_.judge.delays()) {
+    judge_base(*delays, ack, from, now, resend);
+    return judge_started_late(*delays, now, resend);
+  }
   judge_reported(*parts_.judge.selective(), now, resend);
 }
 
-std::optional<Instant> SenderJudgement::judged_at(Duration silent_wait) const {
-  if (const recovery::DelayJudge* const delays = parts_.judge.delays()) return delays->walk_at(limits(silent_wait));
-  return parts_.judge.selective()->judge_at;
-}
-
 std::uint32_t SenderJudgement::by_time(Duration silent_wait, Instant now, Resend resend) const {
-  const auto due = judged_at(silent_wait);
+  const auto due = parts_.judge.judged_at(parts_.id.recovery->wan.walk_interval, silent_wait);
   if (!due || now < *due) return 0;
   if (recovery::DelayJudge* const delays = parts_.judge.delays()) return walk(*delays, silent_wait, now, resend);
   judge_reported(*parts_.judge.selective(), now, resend);
@@ -50,6 +48,7 @@ void SenderJudgement::judge_reported(Selective& selective, Instant now, Resend r
     if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
     const Message& message = message_of(at);
     if (message.answered() && message.request_received) continue;
+    if (waits_for_start(at)) continue;
     const auto verdict = selective.judge.judge(at, board.sent_at(at, now), now, board.entry(at).transmissions > 1);
     if (verdict.lost) {
       resend(at, Counter::kRetransmittedAck);
@@ -70,6 +69,14 @@ bool SenderJudgement::waits_since(Sequence sequence, Instant sent, Instant now) 
   if (board.sent_at(sequence, now).ns() >> 6 != sent.ns() >> 6) return false;  // entries have a resolution of 64 ns
   const Message& message = message_of(sequence);
   return !message.answered() || !message.request_received;
+}
+
+// The start of its segment is missing as well.
+bool SenderJudgement::waits_for_start(Sequence sequence) const {
+  const Message& message = message_of(sequence);
+  if (message.segment_packets == 0) return false;
+  const Sequence start = Segments::start_of(message, sequence);
+  return start != sequence && start >= parts_.scoreboard.base() && !parts_.scoreboard.is_acked(start);
 }
 
 // Spec 3, step 3. A receiver that judges too distinguishes reordering from loss: its feedback requests the packet then.
@@ -93,10 +100,26 @@ std::uint32_t SenderJudgement::walk(recovery::DelayJudge& judge, Duration silent
   judge.trim(waits);
   std::uint32_t timed_out = 0;
   judge.walk(limits(silent_wait), now, waits, [&](Sequence sequence) {
+    if (waits_for_start(sequence)) return;  // judge_started_late()
     resend(sequence, Counter::kRetransmittedWait);
     ++timed_out;
   });
   return timed_out;
+}
+
+// With the start the receiver has reported all that waited for it: what has waited for T + delta, and is still missing,
+// is lost.
+void SenderJudgement::judge_started_late(recovery::DelayJudge& judge, Instant now, Resend resend) const {
+  const Scoreboard& board = parts_.scoreboard;
+  const auto wait = judge.wait();
+  if (!wait) return;
+  parts_.segments.take_started_late([&](const registry::SentOperation& segment) {
+    const Sequence end = std::min(segment.end(), board.next());
+    for (Sequence at = std::max(segment.first, board.base()); at < end; ++at) {
+      const Instant sent = board.sent_at(at, now);
+      if (waits_since(at, sent, now) && now - sent >= *wait) resend(at, Counter::kRetransmittedWait);
+    }
+  });
 }
 
 // Packets that left before wait for their acknowledgement as well, and were not logged: a standard peer has timeouts.

@@ -1,7 +1,8 @@
 // qp/loss/sender_judgement.h - private: losses that the sender judges by itself, in the modes that want it
 // (sender_judge.h). RecoveryMode::kSelective, the baseline, judges from acknowledgements as TCP does; the wide-area
 // modes (spec 3) from delays: a packet that an acknowledgement shows missing at its base is sent at once, all others
-// after T + delta (recovery/delay_judge.h).
+// after T + delta (recovery/delay_judge.h). A receiver reports no packet of a segment before it has the segment's
+// start: until then they do not count as lost.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "qp/loss/scoreboard.h"
 #include "qp/loss/sender_judge.h"
 #include "qp/queues/message_table.h"
+#include "qp/send/segments.h"
 #include "qp/state/identity.h"
 #include "trace/counters.h"
 #include "wire/control.h"
@@ -25,6 +27,7 @@ class SenderJudgement {
     const Identity& id;
     const Scoreboard& scoreboard;
     const MessageTable& messages;
+    Segments& segments;
     SenderJudge& judge;
   };
   explicit SenderJudgement(const Parts& parts) : parts_(parts) {}
@@ -40,9 +43,7 @@ class SenderJudgement {
   // An acknowledgement whose bits have been applied. `from`: its base.
   void on_acknowledgement(const wire::BitmapAck& ack, Sequence from, Instant now, Resend resend) const;
 
-  // `silent_wait`: a probe's timeout.
-  [[nodiscard]] std::optional<Instant> judged_at(Duration silent_wait) const;
-  // Returns how many waited too long. Nothing before judged_at().
+  // `silent_wait`: a probe's timeout. Returns how many waited too long. Nothing before SenderJudge::judged_at().
   std::uint32_t by_time(Duration silent_wait, Instant now, Resend resend) const;
 
  private:
@@ -53,6 +54,8 @@ class SenderJudgement {
     return {.interval = parts_.id.recovery->wan.walk_interval, .silent_wait = silent_wait};
   }
   [[nodiscard]] bool waits_since(Sequence sequence, Instant sent, Instant now) const;
+  [[nodiscard]] bool waits_for_start(Sequence sequence) const;
+  void judge_started_late(recovery::DelayJudge& judge, Instant now, Resend resend) const;
   void judge_reported(Selective& selective, Instant now, Resend resend) const;
   void judge_base(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from, Instant now,
                   Resend resend) const;

@@ -20,8 +20,10 @@ bool SentPackets::acknowledge(Sequence sequence, const Message& message, Instant
     parts_.segments.on_arrived(message, sequence);
     if (parts_.paths != nullptr) parts_.paths->acknowledged(entry, before == EntryState::kRetransmitPending, now);
   }
-  if (parts_.judge != nullptr) [[unlikely]]
+  if (parts_.judge != nullptr) [[unlikely]] {
     judgement().on_delivered(sequence, now);
+    if (!message.answered() && board.entry(sequence).transmissions > 1) parts_.segments.on_repeated(message, sequence);
+  }
   trace(sequence, before, EntryState::kAcked, now);
   return true;
 }

@@ -91,7 +91,7 @@ class SentPackets {
 
  private:
   [[nodiscard]] SenderJudgement judgement() const {
-    return SenderJudgement{{parts_.id, parts_.scoreboard, parts_.messages, *parts_.judge}};
+    return SenderJudgement{{parts_.id, parts_.scoreboard, parts_.messages, parts_.segments, *parts_.judge}};
   }
   void acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now) const;
   [[nodiscard]] std::uint64_t payload_of(Sequence from, Sequence to) const;

@@ -121,7 +121,9 @@ struct Requester::Impl {
     return ResponseGaps{{env, id, scoreboard, messages, rtt, responses, response_receiver, loss_recovery}};
   }
   // Precondition: sender_judge.
-  [[nodiscard]] SenderJudgement judgement() const { return SenderJudgement{{id, scoreboard, messages, *sender_judge}}; }
+  [[nodiscard]] SenderJudgement judgement() {
+    return SenderJudgement{{id, scoreboard, messages, segments, *sender_judge}};
+  }
   [[nodiscard]] TimerLengths timer_lengths() const {
     return TimerLengths{{id, scoreboard, rtt, congestion, responses, timers, sender_judge.get()}};
   }

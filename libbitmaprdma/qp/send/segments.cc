@@ -46,6 +46,15 @@ void Segments::on_arrived(const Message& message, Sequence sequence) {
   if (message.segment_packets != 0) table_.if_made()->arrived(PacketBuilder::operation_of(message, sequence));
 }
 
+void Segments::on_repeated(const Message& message, Sequence sequence) {
+  if (message.segment_packets == 0 || start_of(message, sequence) != sequence) return;
+  table_.if_made()->note_started_late(PacketBuilder::operation_of(message, sequence));
+}
+
+void Segments::take_started_late(FunctionRef<void(const registry::SentOperation&)> use) {
+  if (size() > 0) table_.if_made()->take_started_late(use);
+}
+
 void Segments::on_reopened(const Message& message, Sequence sequence) {
   if (message.segment_packets != 0) table_.if_made()->not_arrived(PacketBuilder::operation_of(message, sequence));
 }

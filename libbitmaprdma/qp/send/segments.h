@@ -41,8 +41,17 @@ class Segments {
   // That packet of a message in segments has left for the first time. True: a segment began with it.
   bool on_sent(const Message& message, Sequence sequence);
 
+  // First packet of the segment that this one, in a message in segments, is part of.
+  [[nodiscard]] static Sequence start_of(const Message& message, Sequence sequence) {
+    return sequence - ((sequence - message.first) & (message.segment_packets - 1u));
+  }
+
   // --- acknowledged ---
   void on_arrived(const Message& message, Sequence sequence);
+  // That packet has arrived, and was sent more than once.
+  void on_repeated(const Message& message, Sequence sequence);
+  // Segments whose start has come so, each once.
+  void take_started_late(FunctionRef<void(const registry::SentOperation&)> use);
   void on_reopened(const Message& message, Sequence sequence);
   std::size_t retire_before(Sequence base);  // how many are done
   // Does the acknowledgement report a segment complete that has not fully left? `next`: first packet never sent.

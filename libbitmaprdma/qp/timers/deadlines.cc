@@ -26,10 +26,8 @@ std::optional<Instant> Deadlines::first() const {
   consider(first, parts_.admission.probe_at());
   consider(first, bridge());
   consider(first, stall());
-  if (parts_.judge != nullptr) {
-    const SenderJudgement judgement{{parts_.id, parts_.scoreboard, parts_.messages, *parts_.judge}};
-    consider(first, judgement.judged_at(lengths().probe()));
-  }
+  if (parts_.judge != nullptr)
+    consider(first, parts_.judge->judged_at(parts_.id.recovery->wan.walk_interval, lengths().probe()));
   consider(first, inquiry());
   consider(first, parts_.loss.paused_until());
   if (parts_.scoreboard.pending() > 0) consider(first, parts_.loss.held_until());

@@ -51,6 +51,9 @@ class TimerLengths {
   // When the first of RTO and probe is due. Precondition: bitmap mode, not IRN, no RTO has fired yet.
   [[nodiscard]] Instant first_due() const;
 
+  // Replies to a link inquiry: as for a probe, and no longer than for a timeout.
+  [[nodiscard]] Duration replies() const { return std::max(kRepliesMin, std::min(probe(), retransmission())); }
+
   // The window's base stands still, and packets beyond it arrive.
   [[nodiscard]] Duration stall() const;
   [[nodiscard]] Duration retry() const;  // one retry
@@ -70,6 +73,7 @@ class TimerLengths {
 
   // Before the first RTT sample the path is unknown.
   static constexpr Duration kFirstTimeout = 5_ms, kFirstProbe = 2_ms;
+  static constexpr Duration kRepliesMin = 10_ms;
   static constexpr Duration kTimeoutMax = 1_s;  // if the attribute is "never"
   // Bitmap mode's timeouts double no further, so that a restored path is found soon: long timeouts (RDMA-CM's are 2 s)
   // are for outlasting an outage. A dead peer costs two packets in this time.

@@ -90,6 +90,16 @@ void Connection::check_end() {
   }
 }
 
+std::uint64_t Connection::needless(const sim::Host& by, std::string& example) const {
+  std::uint64_t sum = 0;
+  for (std::size_t side = 0; side < 2; ++side) {
+    if (flights_[side] == nullptr || hosts_[side] != &by) continue;
+    sum += flights_[side]->needless();
+    if (example.empty()) example = flights_[side]->first_needless();
+  }
+  return sum;
+}
+
 bool Connection::found() const {
   return begun_ && (!endpoints_[0]->findings().empty() || !endpoints_[1]->findings().empty() ||
                     !flights_[0]->findings().empty() || !flights_[1]->findings().empty());

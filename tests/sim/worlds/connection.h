@@ -33,6 +33,9 @@ class Connection {
   [[nodiscard]] std::vector<std::string> findings() const;
   [[nodiscard]] std::string state() const;  // progress
 
+  // FlightChecker::needless() of that host as the requester; `example`: the first, if there is one.
+  [[nodiscard]] std::uint64_t needless(const sim::Host& by, std::string& example) const;
+
   [[nodiscard]] const ConnectionSettings& settings() const { return settings_; }
   [[nodiscard]] Endpoint& endpoint(std::size_t side) { return *endpoints_[side]; }
   [[nodiscard]] Arena& arena(std::size_t side) { return *arenas_[side]; }

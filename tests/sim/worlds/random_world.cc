@@ -205,6 +205,7 @@ class RandomWorld {
     }
     if (world_.packets().in_use() != 0) findings_.push_back("packets are left over");
     check_nothing_is_resent_in_vain();
+    check_what_is_known_is_not_resent();
   }
 
   [[nodiscard]] ExpectedDrops expected_drops() const {
@@ -231,6 +232,20 @@ class RandomWorld {
     if (counted.retransmitted > kAllowed * connections_.size()) {
       findings_.push_back("nothing was lost, but " + std::to_string(counted.retransmitted) +
                           " packets were sent again");
+    }
+  }
+
+  // In any world: a copy of an acknowledged packet leaves to probe a path, and for nothing else.
+  void check_what_is_known_is_not_resent() {
+    for (const sim::Host* host : hosts_) {
+      std::uint64_t needless = 0;
+      std::string example;
+      for (const auto& connection : connections_) needless += connection->needless(*host, example);
+      const std::uint64_t probes = host->statistics().get(Counter::kPathProbed);
+      if (needless > probes) {
+        findings_.push_back(std::to_string(needless) + " packets were sent again though known to have arrived, with " +
+                            std::to_string(probes) + " probes of paths; the first: " + example);
+      }
     }
   }
 

@@ -168,7 +168,8 @@ TEST(LocalFetch, DataOfLaterPacketsStays) {
   receiver.state.early.note_placed(Psn{1000}, later, receiver.bytes.data() + kMtu);
   ASSERT_EQ(receiver.write(3 * kMtu), Verdict::kDone);
   EXPECT_TRUE(receiver.has(0, 0, kMtu));
-  EXPECT_THAT(ConstBytes{receiver.bytes}.subspan(kMtu, kMtu), Each(std::byte{0}));
+  const ConstBytes later_data = ConstBytes{receiver.bytes}.subspan(kMtu, kMtu);
+  EXPECT_THAT((std::vector<std::byte>{later_data.begin(), later_data.end()}), Each(std::byte{0}));
   EXPECT_TRUE(receiver.has(2 * kMtu, 2 * kMtu, kMtu));
   receiver.peer.darken();
   EXPECT_EQ(receiver.write(3 * kMtu), Verdict::kNotFetched);

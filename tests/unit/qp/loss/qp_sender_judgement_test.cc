@@ -11,6 +11,7 @@
 namespace brdma::qp {
 namespace {
 
+using testing::ElementsAre;
 using testing::IsEmpty;
 
 struct Sender {
@@ -19,21 +20,43 @@ struct Sender {
     identity.attributes.path_mtu = PathMtu::k1024;
     scoreboard.begin_from(Psn{0});
   }
-  SenderJudgement judgement() { return SenderJudgement{{identity, scoreboard, messages, judge}}; }
-  void send(std::uint32_t packets) {
-    messages.push_back(
-        {.first = scoreboard.next(), .packets = packets, .length = packets * 1024, .kind = MessageKind::kWrite});
+  SenderJudgement judgement() { return SenderJudgement{{identity, scoreboard, messages, segments, judge}}; }
+  // A WRITE, in segments of so many packets (a power of two; 0: undivided).
+  void send(std::uint32_t packets, std::uint8_t segment_packets = 0) {
+    const Message& message = messages.push_back({.first = scoreboard.next(),
+                                                 .packets = packets,
+                                                 .length = packets * 1024,
+                                                 .kind = MessageKind::kWrite,
+                                                 .segment_packets = segment_packets});
     for (std::uint32_t i = 0; i < packets; ++i) {
       const Sequence sequence = scoreboard.next();
       scoreboard.sent(1024, 0, now);
+      if (segment_packets != 0) segments.on_sent(message, sequence);
       judgement().on_sent(sequence, now);
     }
   }
   void arrives(Sequence sequence) {
+    const Message& message = messages[messages.find(sequence)];
     judgement().on_delivered(sequence, now);
+    segments.on_arrived(message, sequence);
+    if (scoreboard.entry(sequence).transmissions > 1) segments.on_repeated(message, sequence);
     scoreboard.acknowledge(sequence, 1024);
     scoreboard.note_reported(sequence);
     scoreboard.note_arrived(sequence + 1);
+  }
+  // Packet `sequence` counts as lost, and leaves again.
+  void leaves_again(Sequence sequence) {
+    scoreboard.request_retransmission(sequence, 1024);
+    scoreboard.left_again(sequence, 1024, 0, now);
+    judgement().on_sent(sequence, now);
+  }
+  std::vector<Sequence> overdue() {
+    std::vector<Sequence> lost;
+    judgement().by_time(5_ms, now, [&](Sequence at, Counter cause) {
+      EXPECT_EQ(cause, Counter::kRetransmittedWait);
+      lost.push_back(at);
+    });
+    return lost;
   }
   // The packets that an acknowledgement of `highest` shows lost, and why.
   std::vector<std::pair<Sequence, Counter>> acknowledged(std::uint32_t highest) {
@@ -48,8 +71,9 @@ struct Sender {
   RecoveryConfig recovery;
   SenderJudge judge;
   Identity identity;
-  bitmap::SegmentPool segments;
-  Scoreboard scoreboard{window_shape(recovery), segments};
+  bitmap::SegmentPool pool;
+  Scoreboard scoreboard{window_shape(recovery), pool};
+  Segments segments;
   MessageTable messages;
   Instant now = Instant{} + 1_s;
 };
@@ -88,6 +112,47 @@ TEST(SenderJudgement, AsTcpOnlyHolesBeforeWhatHasArrivedAreJudged) {
   ASSERT_EQ(lost.size(), 1U);
   EXPECT_EQ(lost[0].first, 1U);
   EXPECT_EQ(lost[0].second, Counter::kRetransmittedAck);
+}
+
+// A receiver reports no packet of a segment before it has the segment's start: two segments of four packets, the start
+// of the second (4) and its last packet (7) are lost.
+TEST(SenderJudgement, WhatWaitsForTheStartOfItsSegmentIsNotLost) {
+  Sender sender(RecoveryMode::kWan);
+  sender.send(12, 4);
+  sender.now = sender.now + 1_ms;
+  for (const Sequence at : {0, 1, 2, 3, 8, 9, 10, 11}) sender.arrives(at);
+  sender.acknowledged(11);
+  sender.now = sender.now + 10_ms;
+  EXPECT_THAT(sender.overdue(), ElementsAre(4)) << "of 5, 6 and 7 nothing is known";
+  sender.leaves_again(4);
+  sender.now = sender.now + 1_ms;
+  for (const Sequence at : {4, 5, 6}) sender.arrives(at);
+  EXPECT_THAT(sender.acknowledged(11), ElementsAre(std::pair{Sequence{7}, Counter::kRetransmittedWait}));
+  sender.leaves_again(7);
+  EXPECT_THAT(sender.acknowledged(11), IsEmpty()) << "once";
+}
+
+TEST(SenderJudgement, WithTheStartOnlyWhatHasWaitedLongEnoughIsLost) {
+  Sender sender(RecoveryMode::kWan);
+  sender.send(1);
+  sender.now = sender.now + 10_ms;
+  sender.arrives(0);
+  sender.send(4, 4);
+  sender.now = sender.now + 2_ms;
+  sender.leaves_again(1);
+  sender.now = sender.now + 2_ms;
+  sender.arrives(1);
+  EXPECT_THAT(sender.acknowledged(1), IsEmpty()) << "T is 10 ms, they left 4 ms ago";
+}
+
+TEST(SenderJudgement, AsTcpWhatWaitsForTheStartOfItsSegmentIsNotLostEither) {
+  Sender sender(RecoveryMode::kSelective);
+  sender.send(40, 4);
+  sender.now = sender.now + 1_ms;
+  for (Sequence at = 0; at < 4; ++at) sender.arrives(at);
+  for (Sequence at = 8; at < 40; ++at) sender.arrives(at);
+  sender.now = sender.now + 20_ms;
+  EXPECT_THAT(sender.acknowledged(39), ElementsAre(std::pair{Sequence{4}, Counter::kRetransmittedAck}));
 }
 
 }  // namespace

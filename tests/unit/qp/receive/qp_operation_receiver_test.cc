@@ -75,8 +75,9 @@ struct Receiver {
   [[nodiscard]] const EarlyPackets::Record* record(std::uint32_t index) const {
     return state.early.find(Psn{1001 + index});
   }
-  [[nodiscard]] ConstBytes memory_of(std::uint32_t index) const {
-    return ConstBytes{bytes}.subspan(std::size_t{index} * kMtu, kMtu);
+  [[nodiscard]] std::vector<std::byte> memory_of(std::uint32_t index) const {
+    const ConstBytes packet = ConstBytes{bytes}.subspan(std::size_t{index} * kMtu, kMtu);
+    return {packet.begin(), packet.end()};
   }
 
   alignas(8) std::array<std::byte, 8 * kMtu> bytes{};

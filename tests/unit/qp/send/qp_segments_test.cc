@@ -73,6 +73,26 @@ TEST(Segments, OnlyIfCutAndThePeerKnowsThem) {
   EXPECT_EQ(Segments::packets_of_each(wqe(1 << 20), config, id), 0);
 }
 
+// Only their starts count, each once.
+TEST(Segments, TellWhichBeganWithARepeatedPacket) {
+  Segments segments;
+  const Message one = message(100, 0);
+  send(segments, one, 100, 110);
+  const auto late = [&] {
+    std::vector<Sequence> firsts;
+    segments.take_started_late([&](const registry::SentOperation& segment) { firsts.push_back(segment.first); });
+    return firsts;
+  };
+  segments.on_repeated(one, 105);
+  EXPECT_THAT(late(), IsEmpty());
+  segments.on_repeated(one, 104);
+  segments.on_repeated(one, 108);
+  EXPECT_THAT(late(), ElementsAre(104U, 108U));
+  EXPECT_THAT(late(), IsEmpty());
+  segments.on_repeated({.first = 110, .packets = 1, .length = 1, .kind = MessageKind::kWrite}, 110);
+  EXPECT_THAT(late(), IsEmpty()) << "an undivided message";
+}
+
 TEST(Segments, BeginWithTheirFirstPacketAndEndWithTheBase) {
   Segments segments;
   const Message one = message(100, 0);

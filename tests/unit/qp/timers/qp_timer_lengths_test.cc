@@ -61,6 +61,17 @@ TEST(TimerLengths, OfALongPathFollowItsRoundTrips) {
   EXPECT_EQ(waiting.lengths().stall(), 40_ms) << "four SRTT";
 }
 
+// Round trips of 40 ms lately, in a queue or an outage, on a path of 20 us.
+TEST(TimerLengths, RepliesToAnInquiryAreAwaitedNoLongerThanATimeout) {
+  Waiting waiting;
+  EXPECT_EQ(waiting.lengths().replies(), 10_ms) << "at least";
+  waiting.identity.attributes.timeout = 12;
+  waiting.rtt.sample(20_us, waiting.now);
+  for (int i = 0; i < 100; ++i) waiting.rtt.sample(40_ms, waiting.now);
+  EXPECT_GT(waiting.lengths().probe(), 79_ms);
+  EXPECT_EQ(waiting.lengths().replies(), Duration::from_ns(std::int64_t{4096} << 12));
+}
+
 TEST(TimerLengths, BackoffDoublesUpTo200Ms) {
   Waiting waiting;
   waiting.identity.attributes.timeout = 20;  // 4.3 s

@@ -15,9 +15,9 @@ MUTATIONS = [
     ("what has arrived counts as executed", "qp/loss/scoreboard.cc", {
         "window_.advance(psn_of(cumulative_))": "window_.advance()",
     }),
-    ("a retransmission reads the packet's neighbour", "qp/loss/resend.cc", {
-        "cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);":
-            "cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first + (message.packets > sequence - message.first + 1)) * mtu);",
+    ("a retransmission reads the packet's neighbour", "qp/loss/retransmissions.cc", {
+        "cursor.seek(parts_.queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);":
+            "cursor.seek(parts_.queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first + (message.packets > sequence - message.first + 1)) * mtu);",
     }),
     ("a repeated atomic finds another's result", "qp/respond/responder_resources.cc", {
         "if ((*atomics_)[i].psn == psn) return": "if ((*atomics_)[i].psn == psn || true) return",

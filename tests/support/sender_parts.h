@@ -107,8 +107,8 @@ struct SenderParts {
                                  judge != nullptr, sent(), progress(), inquiries(), lengths()}};
   }
   [[nodiscard]] qp::ReportedLosses losses() {
-    return qp::ReportedLosses{{environment, identity, scoreboard, rtt, congestion, loss, timers, rnr, order,
-                               signals.get(), paths.get(), sent()}};
+    return qp::ReportedLosses{
+        {environment, identity, scoreboard, rtt, congestion, timers, rnr, order, signals.get(), paths.get(), sent()}};
   }
   [[nodiscard]] qp::ResponseGaps gaps() {
     return qp::ResponseGaps{{environment, identity, scoreboard, messages, rtt, responses, receiver, loss}};

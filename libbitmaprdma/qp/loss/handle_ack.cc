@@ -54,7 +54,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   timers.on_acknowledgement(now);
   const std::uint64_t bytes_before = scoreboard.flight().bytes;
   acknowledge_requests_before(refusal ? *sequence : *sequence + 1, now);
-  if (measures && goes_back()) {
+  if (measures && id.goes_back()) {
     congestion.on_acknowledgement(bytes_before - scoreboard.flight().bytes, {trip, env.waited},
                                   admission.congestion_limited(), now);
     admission.on_round_trip();
@@ -191,7 +191,7 @@ Outcome Requester::Impl::handle_refusal(std::uint8_t syndrome, Sequence at, Inst
         progress().on_acknowledged(now);  // the peer is alive, but its refusals go on counting
         return {};
       case Refusals::Rnr::kTooMany:
-        return completer().fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
+        return completer().fail(messages.of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
     }
   }
   if (kind_of(syndrome) != kKindNak) return {};
@@ -200,7 +200,7 @@ Outcome Requester::Impl::handle_refusal(std::uint8_t syndrome, Sequence at, Inst
     return {};
   }
   const CompletionStatus status = refused.status(syndrome, at);
-  const std::uint64_t wqe = message_of(at).wqe;
+  const std::uint64_t wqe = messages.of(at).wqe;
   advance(now);  // earlier finished requests complete as done
   return completer().fail(wqe, status, now);
 }

@@ -21,7 +21,7 @@ SendPaths& Requester::Impl::all_paths() {
   for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) {
     const bitmap::SendEntry& entry = scoreboard.entry(at);
     const bool under_way = entry.state != EntryState::kAcked && entry.state != EntryState::kRetransmitPending;
-    if (under_way && !message_of(at).answered()) paths->reopened(entry);
+    if (under_way && !messages.of(at).answered()) paths->reopened(entry);
   }
   return *paths;
 }
@@ -38,7 +38,7 @@ std::uint8_t Requester::next_path(Instant now) {
   } else {
     const Sequence next = me.scoreboard.next_pending(me.scoreboard.base());
     const bitmap::SendEntry& entry = me.scoreboard.entry(next);
-    const Message& message = me.message_of(next);
+    const Message& message = me.messages.of(next);
     batch.ordered =
         message.answered() && me.timers.backoff() == 0 && (message.request_received || entry.transmissions == 1);
     batch.avoid = entry.path;
@@ -64,19 +64,6 @@ PathStatus Requester::path_status(std::size_t path) const {
   return status;
 }
 
-void Requester::Impl::fill_path_fields(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again,
-                                       Instant now) {
-  const std::uint8_t path = batch.path();
-  packet.bxth.path = path;
-  const bool answered = wire::is_answered(packet.op);
-  if (!again) packet.bxth.before = paths->before(path, packet.bth.psn, psns);
-  if (answered) {
-    paths->request_sent(path, now);
-  } else {
-    paths->sent(path, now);
-  }
-}
-
 // A packet whose copy may probe a path that is set aside: one that the receiver acknowledges as a duplicate. The newest
 // packet; but no request for many responses, which would all come twice. Instead the newest that is known to be
 // executed: for a READ, its last response is re-requested.
@@ -93,7 +80,7 @@ std::optional<Sequence> Requester::Impl::copyable() const {
 bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   const auto sequence = copyable();
   if (!sequence) return false;  // nothing in flight: the next packet takes that path
-  const Message& message = message_of(*sequence);
+  const Message& message = messages.of(*sequence);
   PayloadCursor cursor(env.memory, id.pd, 0);
   wire::Packet packet;
   std::uint32_t payload = 0;

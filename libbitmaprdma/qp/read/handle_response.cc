@@ -20,7 +20,7 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
     me.env.drop(DropReason::kStaleResponse);
     return {};
   }
-  Message& message = me.message_of(*sequence);
+  Message& message = me.messages.of(*sequence);
   if (!ResponsePlacement::answers(packet, message)) {
     me.env.drop(DropReason::kStaleResponse);
     return {};
@@ -30,10 +30,10 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
     me.env.drop(DropReason::kDuplicate);
     return {};
   }
-  if (me.goes_back() && me.response_gaps().first_missing() != *sequence) {
+  if (me.id.goes_back() && me.response_gaps().first_missing() != *sequence) {
     me.env.drop(DropReason::kOutOfOrder);
     me.response_gaps().go_back(now, [&](Sequence at) {
-      return me.sent_packets().retransmit(at, me.message_of(at), Counter::kRetransmittedNak, now);
+      return me.sent_packets().retransmit(at, me.messages.of(at), Counter::kRetransmittedNak, now);
     });
     return {};
   }
@@ -79,7 +79,7 @@ void Requester::Impl::measure_response(Sequence sequence, const Message& message
 
 void Requester::Impl::judge_response_gaps(Instant now, Instant seen) {
   response_gaps().judge(now, seen, [&](Sequence at) {
-    return sent_packets().retransmit(at, message_of(at), Counter::kRetransmittedFfm, now);
+    return sent_packets().retransmit(at, messages.of(at), Counter::kRetransmittedFfm, now);
   });
 }
 

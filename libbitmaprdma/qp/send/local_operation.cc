@@ -5,12 +5,6 @@
 
 namespace brdma::qp {
 
-bool Requester::Impl::only_local_behind() const {
-  std::uint64_t next = queue.next();
-  while (next != queue.tail() && is_local(queue[next].opcode)) ++next;
-  return next == queue.tail();
-}
-
 // Precondition: ready_to_send_new(), and a local operation is next.
 bool Requester::Impl::execute_local(Instant now) {
   const std::uint64_t number = queue.next();

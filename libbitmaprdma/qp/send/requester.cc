@@ -39,7 +39,7 @@ bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
   if (!me.id.can_send() || me.rnr.waiting() || me.loss_recovery.paused(now)) return false;
   if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
     return true;
-  const bool resent = me.poll_resend(batch, now);
+  const bool resent = me.scoreboard.pending() > 0 && me.retransmissions().poll(batch, now);
   // New packets only after retransmissions: a standard peer takes nothing else.
   const bool added = me.scoreboard.pending() == 0 && me.poll_new(batch, now);
   if (resent || added) me.timers.on_activity(now);
@@ -59,11 +59,7 @@ bool Requester::has_output(Instant now) const {
 bool Requester::Impl::has_output(Instant now) {
   Impl& me = *this;
   if (!me.id.can_send() || me.rnr.waiting() || me.loss_recovery.paused(now)) return false;
-  if (me.scoreboard.pending() > 0) {
-    if (me.holds_back(now) || me.resend_window_full()) return false;
-    const Sequence next = me.scoreboard.next_pending(me.scoreboard.base());
-    return me.rnr.may_leave(next) && (me.limits().congestion_admits(me.id.mtu()) || me.timers.has_grant());
-  }
+  if (me.scoreboard.pending() > 0) return me.retransmissions().may_leave(now);
   return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
 }
 
@@ -72,7 +68,8 @@ bool Requester::Impl::has_output(Instant now) {
 bool Requester::ends_soon() const {
   constexpr std::uint64_t kSoonBytes = 512 * 1024;
   const Impl& me = *impl_;
-  if (me.scoreboard.pending() > 0 || me.all_begun_is_sent() || !me.nothing_behind()) return false;
+  if (me.scoreboard.pending() > 0 || me.messages.all_left(me.scoreboard.next()) || !me.queue.nothing_behind())
+    return false;
   const Message& last = me.messages[me.messages.size() - 1];
   return !last.answered() && last.length - last.payload_before(me.scoreboard.next(), me.id.mtu()) <= kSoonBytes;
 }

@@ -1,7 +1,7 @@
 // qp/send/requester.h - the sending half of an RC queue pair: work requests become packets, acknowledgements become
 // completions, losses become retransmissions read from the application's memory again.
 //
-// One file per flow: post_send.cc, transmit_new.cc, resend.cc, handle_ack.cc (acknowledgements, NAKs, FFM, EDN),
+// One file per flow: post_send.cc, transmit_new.cc, retransmissions.h, handle_ack.cc (acknowledgements, NAKs, FFM, EDN),
 // handle_response.cc (READ responses, atomic acknowledgements), timeout.cc, complete.cc.
 //
 // READs go out as chunks, each a READ request of its own, at most as many as this side's socket can take the responses

@@ -11,6 +11,7 @@
 #include "qp/loss/refusals.h"
 #include "qp/loss/reported_arrivals.h"
 #include "qp/loss/reported_losses.h"
+#include "qp/loss/retransmissions.h"
 #include "qp/loss/scoreboard.h"
 #include "qp/loss/sender_judgement.h"
 #include "qp/loss/sent_packets.h"
@@ -23,6 +24,7 @@
 #include "qp/read/response_gaps.h"
 #include "qp/read/response_pacing.h"
 #include "qp/read/response_placement.h"
+#include "qp/send/ack_requests.h"
 #include "qp/send/admission.h"
 #include "qp/send/congestion_state.h"
 #include "qp/send/local_references.h"
@@ -89,13 +91,9 @@ struct Requester::Impl {
   }
   [[nodiscard]] WorkCompleter completer() { return {env, id, queue, fault}; }
   // --- messages ---
-  [[nodiscard]] Message& message_of(Sequence sequence) { return messages[messages.find(sequence)]; }
-  [[nodiscard]] bool all_begun_is_sent() const {
-    return messages.empty() || messages[messages.size() - 1].end() == scoreboard.next();
-  }
   // No posted request has yet to begin, no begun one to leave, and none is to be retransmitted.
   [[nodiscard]] bool all_has_left() const {
-    return queue.next() == queue.tail() && scoreboard.pending() == 0 && all_begun_is_sent() && !paths;
+    return queue.next() == queue.tail() && scoreboard.pending() == 0 && messages.all_left(scoreboard.next()) && !paths;
   }
   // --- pending.h ---
   [[nodiscard]] bool is_idle() const;
@@ -114,8 +112,8 @@ struct Requester::Impl {
                              sender_judge != nullptr, sent_packets(), progress(), link_inquiries(), timer_lengths()}};
   }
   [[nodiscard]] ReportedLosses reported_losses() {
-    return ReportedLosses{{env, id, scoreboard, rtt, congestion, loss_recovery, timers, rnr, feedback_order,
-                           signals.get(), paths.get(), sent_packets()}};
+    return ReportedLosses{{env, id, scoreboard, rtt, congestion, timers, rnr, feedback_order, signals.get(),
+                           paths.get(), sent_packets()}};
   }
   [[nodiscard]] ResponseGaps response_gaps() {
     return ResponseGaps{{env, id, scoreboard, messages, rtt, responses, response_receiver, loss_recovery}};
@@ -154,18 +152,21 @@ struct Requester::Impl {
   [[nodiscard]] ResponsePlacement response_placement() {
     return ResponsePlacement{{env, id, queue, fault, references()}};
   }
+  // Which packet asks for an acknowledgement.
+  [[nodiscard, gnu::always_inline]] AckRequests ack_requests() {
+    return AckRequests{{id, queue, rnr, limits(), admission}};
+  }
+  // Precondition: a packet is pending.
+  [[nodiscard]] Retransmissions retransmissions() {
+    return Retransmissions{{env, id, queue, fault, scoreboard, rtt, congestion, responses.congestion(), loss_recovery,
+                            admission, timers, rnr, response_pace(), paths.get(), sent_packets()}};
+  }
   [[nodiscard]] LinkInquiries link_inquiries() { return {env, id, signals}; }
 
   // --- post_send.cc ---
   [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
 
   // --- local_operation.cc ---
-  // All posted requests that send a packet have begun.
-  [[nodiscard]] bool nothing_behind() const {
-    const std::uint64_t next = queue.next();
-    return next == queue.tail() || (is_local(queue[next].opcode) && only_local_behind());
-  }
-  [[nodiscard]] bool only_local_behind() const;
   bool execute_local(Instant now);  // false: it failed, nothing continues behind it
 
   // --- transmit_new.cc ---
@@ -176,8 +177,6 @@ struct Requester::Impl {
   bool poll_new(TransmitBatch& batch, Instant now);
   bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  [[nodiscard]] bool wants_ack(const Message& message, bool last);
-  [[nodiscard]] std::uint32_t ack_request_interval(const Message& message) const;
 
   // --- transmit_small.cc ---
   // Steady state: nothing is missing, no recovery in progress. Packets may leave in runs.
@@ -237,24 +236,9 @@ struct Requester::Impl {
 
   // --- spray.cc ---
   SendPaths& all_paths();
-  // The packet is about to be added to the batch: sets its path, and the header field about earlier packets there.
-  void fill_path_fields(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again, Instant now);
   [[nodiscard]] std::optional<Sequence> copyable() const;
   bool poll_path_probe(TransmitBatch& batch, Instant now);
   void on_path_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
-
-  // --- resend.cc ---
-  [[nodiscard]] bool goes_back() const { return id.goes_back(); }
-  bool poll_resend(TransmitBatch& batch, Instant now);
-  [[nodiscard]] bool holds_back(Instant now) const;
-  [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // with `more` in flight besides
-  bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  struct Rerequested {  // responses of one message
-    Sequence first, end;
-    [[nodiscard]] std::uint32_t packets() const { return static_cast<std::uint32_t>(end - first); }
-  };
-  [[nodiscard]] Rerequested read_rerequest(Sequence pending, const Message& message) const;
-  bool resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
 
   // --- handle_ack.cc ---
   Outcome handle_aeth(const wire::Packet& packet, Instant now);

@@ -33,7 +33,7 @@ std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) { return bytes 
 bool Requester::Impl::ready_to_send_new(Instant now) {
   if (!rnr.may_leave(scoreboard.next())) return false;
   const std::uint32_t mtu = id.mtu();
-  if (!all_begun_is_sent()) {
+  if (!messages.all_left(scoreboard.next())) {
     const Message& message = messages.back();
     if (fault.is_set_at(message.wqe)) return false;
     if (message.answered()) return admits(message.packets, 0, true);
@@ -62,7 +62,7 @@ bool Requester::Impl::ready_to_send_new(Instant now) {
 
 // Is the next packet a READ request or another answered one?
 bool Requester::Impl::next_is_answered() {
-  if (!all_begun_is_sent()) return messages.back().answered();
+  if (!messages.all_left(scoreboard.next())) return messages.back().answered();
   if (queue.next() == queue.tail()) return false;
   return is_answered(kind_of(queue[queue.next()].opcode));
 }
@@ -134,7 +134,7 @@ void Requester::Impl::begin_message() {
 }
 
 bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
-  if (queue.next() == queue.tail() && all_begun_is_sent()) return false;
+  if (queue.next() == queue.tail() && messages.all_left(scoreboard.next())) return false;
   PayloadCursor cursor(env.memory, id.pd, 0);
   bool added = false;
   while (true) {
@@ -143,7 +143,7 @@ bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
       if (queue.next() == queue.tail()) break;
     }
     if (!ready_to_send_new(now)) break;
-    if (all_begun_is_sent()) {
+    if (messages.all_left(scoreboard.next())) {
       if (is_local(queue[queue.next()].opcode)) [[unlikely]] {
         if (!execute_local(now)) break;
         continue;
@@ -182,10 +182,10 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   builder().data(packet, message, sequence, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
-  packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
+  packet.bth.ack_request = ack_requests().next_asks(message, sequence + 1 == message.end());
   if (scoreboard.empty()) timers.on_flight_begun(now);
   if (paths) [[unlikely]]
-    fill_path_fields(packet, batch, 1, false, now);
+    paths->put_fields(packet, batch.path(), 1, false, now);
   batch.add(packet, slices, payload);
   if (message.by_reference != 0) [[unlikely]]
     env.count(Counter::kByReference);
@@ -214,7 +214,7 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
     return false;
   if (scoreboard.empty()) timers.on_flight_begun(now);
   if (paths) [[unlikely]]
-    fill_path_fields(packet, batch, message.packets, false, now);
+    paths->put_fields(packet, batch.path(), message.packets, false, now);
   batch.add(packet, cursor.slices(), payload);
   scoreboard.sent_request(message.packets, batch.path(), now);
   sent_packets().note_left(message.first, now);
@@ -229,31 +229,15 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   return true;
 }
 
-// An acknowledgement is requested at the end of all posted requests, and periodically before: earlier packets are
-// acknowledged with later ones. A standard peer, which may take long to see the later ones, is asked at each end that
-// the application waits for.
-bool Requester::Impl::wants_ack(const Message& message, bool last) {
-  const bool waited_for = id.signal_all || (queue[message.wqe].flags & kSendSignaled) != 0;
-  const bool pressing = nothing_behind() || (waited_for && !id.bitmap_agreed);
-  const bool wanted =
-      (last && pressing) || rnr.ends_with(scoreboard.next()) || limits().next_asks(ack_request_interval(message), 0);
-  admission.on_added(1, wanted);
-  return wanted;
-}
-
-std::uint32_t Requester::Impl::ack_request_interval(const Message& message) const {
-  return message.by_reference != 0 ? SendLimits::request_interval_by_reference() : limits().request_interval();
-}
-
 // The next packet belongs to a large command: others go first (device/transmit.cc).
 bool Requester::Impl::next_is_large() {
   const TransferConfig& config = env.config.transfer;
   if (config.threshold_bytes == 0) return false;
   if (scoreboard.pending() > 0) {
-    const Message& message = message_of(scoreboard.next_pending(scoreboard.base()));
+    const Message& message = messages.of(scoreboard.next_pending(scoreboard.base()));
     return Segments::is_large(queue[message.wqe], config);
   }
-  if (!all_begun_is_sent()) return Segments::is_large(queue[messages.back().wqe], config);
+  if (!messages.all_left(scoreboard.next())) return Segments::is_large(queue[messages.back().wqe], config);
   return queue.next() != queue.tail() && Segments::is_large(queue[queue.next()], config);
 }
 

@@ -9,7 +9,7 @@ namespace brdma::qp {
 
 bool Requester::Impl::may_run() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
-  return in_steady_state() && id.state == QpState::kRts && all_begun_is_sent() && read_cut == 0 &&
+  return in_steady_state() && id.state == QpState::kRts && messages.all_left(scoreboard.next()) && read_cut == 0 &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 
@@ -36,7 +36,7 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   run.message.msn = next_msn;
   run.message.rsn = next_rsn;
   run.message.first_operation = segments.next_number();
-  // A single one requests its acknowledgement anyway (nothing_behind).
+  // A single one requests its acknowledgement anyway (SendQueue::nothing_behind).
   run.ack_interval = is_last_posted(run.message) ? 1 : limits().request_interval();
   run.until_asked = limits().packets_until_request(run.ack_interval, 0);
   // As from PacketBuilder::data() for each; over many queue pairs a run is mostly one packet.
@@ -64,7 +64,7 @@ bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitB
   if (run.room == 0 || !cursor.take_all(queue, message.wqe)) return false;
   --run.room;
   queue.begin_next();
-  const bool asks = run.until_asked == 1 || nothing_behind();
+  const bool asks = run.until_asked == 1 || queue.nothing_behind();
   admission.on_added(1, asks);
   --run.until_asked;
   if (asks) run.until_asked = limits().packets_until_request(run.ack_interval, run.used.packets + 1);

@@ -105,7 +105,7 @@ RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant n
   RetransmitRequested asked;
   const auto named = [&](const GapRecord& gap) { add(asked, gap); };
   me.response_gaps().request_by_hand(psn, now, named, [&](Sequence at) {
-    return me.sent_packets().retransmit(at, me.message_of(at), Counter::kRetransmittedRequest, now);
+    return me.sent_packets().retransmit(at, me.messages.of(at), Counter::kRetransmittedRequest, now);
   });
   me.judge_response_gaps(now, now);
   return asked;

@@ -32,7 +32,7 @@ void Requester::Impl::withdraw(Instant made, Instant now) {
     const bool under_way =
         entry.state == bitmap::EntryState::kSentUnacked || entry.state == bitmap::EntryState::kRetransmittedUnacked;
     if (!under_way || scoreboard.sent_at(at, now) + kTick < made) continue;
-    sent_packets().retransmit(at, message_of(at), Counter::kRetransmittedTimeout, now);
+    sent_packets().retransmit(at, messages.of(at), Counter::kRetransmittedTimeout, now);
   }
 }
 

@@ -1,4 +1,4 @@
-// qp/read/copy_request.cc - on a path that loses, a READ request leaves a second time with the next one. READs are
+// qp/read/request_copies.cc - on a path that loses, a READ request leaves a second time with the next one. READs are
 // executed in order: all requests behind a lost one wait for it, while nothing is in flight. A copy costs 78 bytes, a
 // wait the data of a round trip. A responder that has the request drops the copy (docs/wire.md).
 #include "qp/send/requester_impl.h"
@@ -24,7 +24,7 @@ bool Requester::Impl::copy_last_request(const wire::Packet& next, TransmitBatch&
   const std::size_t bytes = TransmitBatch::packet_bytes(copy, 0);
   if (!batch.fits(bytes, 0, copy.bitmap)) return false;
   if (paths) [[unlikely]]
-    fill_path_fields(copy, batch, last.packets, true, now);
+    paths->put_fields(copy, batch.path(), last.packets, true, now);
   batch.add(copy, {}, 0);
   last.copied = true;
   responses.on_copied();

@@ -31,7 +31,7 @@ struct Message {
   std::uint8_t first_operation = 0;  // its first segment's number
   bool last_of_wqe = true;
   bool request_received = false;   // answered: the peer has the request, only responses are missing
-  bool copied = false;             // READ: its request has left a second time, unasked (request_copies.cc)
+  bool copied = false;             // READ: its request has left a second time, unasked (request_copies.h)
   bool reported_dropped = false;   // READ: a switch reported a dropped request of it; another may have arrived
   bool in_flight_counted = false;  // answered: its request counts against the peer's credit
 

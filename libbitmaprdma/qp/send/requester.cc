@@ -37,7 +37,7 @@ bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
 bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
   Impl& me = *this;
   if (!me.id.can_send() || me.rnr.waiting() || me.loss_recovery.paused(now)) return false;
-  if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
+  if (me.paths && me.paths->is_probe(batch.path()) && me.sprayed_requests().poll_probe(batch, now)) [[unlikely]]
     return true;
   const bool resent = me.scoreboard.pending() > 0 && me.retransmissions().poll(batch, now);
   // New packets only after retransmissions: a standard peer takes nothing else.
@@ -60,7 +60,7 @@ bool Requester::Impl::has_output(Instant now) {
   Impl& me = *this;
   if (!me.id.can_send() || me.rnr.waiting() || me.loss_recovery.paused(now)) return false;
   if (me.scoreboard.pending() > 0) return me.retransmissions().may_leave(now);
-  return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
+  return me.ready_to_send_new(now) || (me.paths && me.sprayed_requests().probe_due(now));
 }
 
 // One message without retransmissions: some tens of microseconds for the driver, as long as an acknowledgement may
@@ -171,6 +171,31 @@ void Requester::recovery_changed() {
   me.sending_rate().configure();
   if (me.loss_recovery) me.loss_recovery->response_tolerance.configure(tolerance_config(*me.id.recovery));
   if (ReceivePaths* const several = me.response_receiver.paths()) several->configure(*me.id.recovery);
+}
+
+// --- several paths ---
+
+std::uint8_t Requester::next_path(Instant now) {
+  Impl& me = *impl_;
+  return me.sprayed_requests().next_path(me.next_is_answered(), now);
+}
+
+std::uint8_t Requester::control_path(std::uint32_t path_changes) {
+  if (impl_->paths) return impl_->paths->control_path(path_changes);
+  return static_cast<std::uint8_t>(path_changes % impl_->id.sending_paths);
+}
+
+wire::AddressedIcrcFlow& Requester::flow(std::uint8_t path) { return impl_->sprayed_requests().begun().flow(path); }
+
+std::span<const recovery::PathFacts> Requester::path_facts() const {
+  return impl_->paths ? std::span{impl_->paths->facts()} : std::span<const recovery::PathFacts>{};
+}
+
+std::size_t Requester::path_count() const { return impl_->paths ? impl_->paths->count() : 1; }
+PathStatus Requester::path_status(std::size_t path) const {
+  PathStatus status = impl_->paths ? impl_->paths->status(path) : PathStatus{};
+  status.source_port = impl_->env.config.source_ports[path];
+  return status;
 }
 
 void Requester::bitmap_agreed(Instant now) {

@@ -16,10 +16,12 @@
 #include "qp/loss/sender_judgement.h"
 #include "qp/loss/sent_packets.h"
 #include "qp/paths/path_evidence.h"
+#include "qp/paths/spray_requests.h"
 #include "qp/queues/message_table.h"
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
 #include "qp/queues/work_completer.h"
+#include "qp/read/request_copies.h"
 #include "qp/read/response_admission.h"
 #include "qp/read/response_gaps.h"
 #include "qp/read/response_pacing.h"
@@ -80,7 +82,7 @@ struct Requester::Impl {
   std::unique_ptr<SenderJudge> sender_judge;  // only in modes in which the sender judges
   std::unique_ptr<CongestionState> signals;   // a rate, ECN marks (pace.cc)
 
-  std::unique_ptr<SendPaths> paths;  // only with several (spray.cc)
+  std::unique_ptr<SendPaths> paths;  // only with several
 
   // --- limits ---
   [[nodiscard]] SendLimits limits() const { return {env, id, scoreboard, congestion, admission}; }
@@ -161,6 +163,12 @@ struct Requester::Impl {
     return Retransmissions{{env, id, queue, fault, scoreboard, rtt, congestion, responses.congestion(), loss_recovery,
                             admission, timers, rnr, response_pace(), paths.get(), sent_packets()}};
   }
+  [[nodiscard]] RequestCopies request_copies() {
+    return RequestCopies{{env, id, queue, messages, scoreboard, responses, paths.get()}};
+  }
+  [[nodiscard]] SprayedRequests sprayed_requests() {
+    return SprayedRequests{{env, id, queue, fault, messages, scoreboard, timers, paths}};
+  }
   [[nodiscard]] LinkInquiries link_inquiries() { return {env, id, signals}; }
 
   // --- post_send.cc ---
@@ -221,9 +229,6 @@ struct Requester::Impl {
   [[nodiscard]] bool has_output(Instant now);  // whatever its rate allows
   bool poll_requests(TransmitBatch& batch, Instant now);
 
-  // --- copy_request.cc ---
-  bool copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now);
-
   // --- transmit_new.cc ---
   [[nodiscard]] bool next_is_large();
   [[nodiscard]] bool next_is_answered();
@@ -234,13 +239,8 @@ struct Requester::Impl {
   // --- withdraw.cc ---
   void withdraw(Instant made, Instant now);
 
-  // --- spray.cc ---
-  SendPaths& all_paths();
-  [[nodiscard]] std::optional<Sequence> copyable() const;
-  bool poll_path_probe(TransmitBatch& batch, Instant now);
-  void on_path_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
-
   // --- handle_ack.cc ---
+  void on_path_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
   Outcome handle_aeth(const wire::Packet& packet, Instant now);
   void take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged, std::uint16_t source_port, Instant now);
   void take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo, Instant now);

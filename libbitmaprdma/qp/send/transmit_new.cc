@@ -210,7 +210,7 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   builder().request(packet, message, message.first, message.packets, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
-  if (responses.copies_left() > 0 && !copy_last_request(packet, batch, now)) [[unlikely]]
+  if (responses.copies_left() > 0 && !request_copies().copy_last(packet, batch, now)) [[unlikely]]
     return false;
   if (scoreboard.empty()) timers.on_flight_begun(now);
   if (paths) [[unlikely]]

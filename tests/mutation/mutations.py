@@ -201,7 +201,7 @@ MUTATIONS = [
     }),
     # --- owners of the transport core ---
     ("a response of an unknown request decides what a timeout was", "qp/read/handle_response.cc", {
-        "if (timers.has_undecided() && requested_once) [[unlikely]]": "if (timers.has_undecided()) [[unlikely]]",
+        "if (me.timers.has_undecided() && request.once) [[unlikely]]": "if (me.timers.has_undecided()) [[unlikely]]",
     }),
     ("a repeated sequence NAK goes back at once", "qp/loss/refusals.cc", {
         "if (repeated && since <": "if (false && repeated && since <",

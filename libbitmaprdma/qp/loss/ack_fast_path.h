@@ -7,8 +7,6 @@
 
 namespace brdma::qp {
 
-inline constexpr Duration kRttMax = 30_s;  // a longer echoed RTT is ignored
-
 // Nothing is missing, and there are no per-packet records.
 inline bool Requester::Impl::acknowledges_in_bulk() const {
   return scoreboard.is_in_order() && responses.messages() == 0 && segments.size() == 0 && !paths &&
@@ -38,7 +36,7 @@ inline void Requester::Impl::on_ack_round_trip(const CumulativeAck& ack, std::ui
   constexpr Duration kShortPath = 200_us;
   const Instant sent = wire::instant_of(ack.ts_echo, now);
   const Duration measured = now - sent - ack.held;
-  if (measured <= Duration{} || measured >= kRttMax) return;
+  if (!recovery::is_possible_round_trip(measured)) return;
   env.round_trip = {this, measured, ack.waited + env.waited, acknowledged, sent, now};
   if (measured > kShortPath || has_signals() || timers.has_undecided()) apply_pending_round_trip();
 }

@@ -13,7 +13,7 @@ constexpr std::uint8_t kKindRnr = 0x20, kKindNak = 0x60;
 }  // namespace
 
 void Requester::Impl::sample_rtt(Duration measured, Instant now) {
-  if (measured > Duration{} && measured < kRttMax) rtt.sample(measured, now);
+  if (recovery::is_possible_round_trip(measured)) rtt.sample(measured, now);
 }
 
 // The peer has executed all requests before `boundary`.
@@ -69,8 +69,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
 // Nothing: the sample is impossible.
 inline std::optional<Duration> measured_round_trip(const wire::BitmapAck& ack, Instant echo, Instant now) {
   const Duration measured = now - echo - ack.held();
-  if (measured <= Duration{} || measured >= kRttMax) return std::nullopt;
-  return measured;
+  return recovery::is_possible_round_trip(measured) ? std::optional{measured} : std::nullopt;
 }
 
 // Applies the echoed timestamp: an RTT sample, with the bytes acknowledged.

@@ -74,6 +74,12 @@ class SentPackets {
   bool retransmit(Sequence sequence, const Message& message, Counter cause, Instant now) const;
   // All unacknowledged packets in [from, to), a request with responses as a whole. Returns how many.
   std::uint32_t retransmit_range(Sequence from, Sequence to, Counter cause, Instant now) const;
+  // retransmit(), one by one, for whoever chooses the packets.
+  [[nodiscard]] auto retransmitting(Counter cause, Instant now) const {
+    return [packets = *this, cause, now](Sequence at) {
+      return packets.retransmit(at, packets.message_of(at), cause, now);
+    };
+  }
   // A pending packet, or a response that is requested again, has left.
   void left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path, Instant now) const;
   // A packet, or a request, has left: for the first time, or again.

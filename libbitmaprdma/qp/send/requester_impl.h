@@ -25,7 +25,6 @@
 #include "qp/read/response_admission.h"
 #include "qp/read/response_gaps.h"
 #include "qp/read/response_pacing.h"
-#include "qp/read/response_placement.h"
 #include "qp/send/ack_requests.h"
 #include "qp/send/admission.h"
 #include "qp/send/congestion_state.h"
@@ -72,9 +71,8 @@ struct Requester::Impl {
   ResponseReceiver response_receiver;  // of them
 
   std::uint32_t next_msn = 0, next_rsn = 0;
-  std::uint32_t read_cut = 0;       // bytes of the work request at queue.next() that are in chunks already
-  std::uint16_t answered_from = 0;  // the peer's UDP port of the response
-  bool wants_local = false;         // a large message has begun, and nothing is known of the peer's process
+  std::uint32_t read_cut = 0;  // bytes of the work request at queue.next() that are in chunks already
+  bool wants_local = false;    // a large message has begun, and nothing is known of the peer's process
   RetransmissionTimers timers;
 
   ReceiverNotReady rnr;
@@ -150,9 +148,6 @@ struct Requester::Impl {
   }
   [[nodiscard]] Refusals refusals() {
     return Refusals{{env, id, scoreboard, rtt, loss_recovery, rnr, sent_packets(), references()}};
-  }
-  [[nodiscard]] ResponsePlacement response_placement() {
-    return ResponsePlacement{{env, id, queue, fault, references()}};
   }
   // Which packet asks for an acknowledgement.
   [[nodiscard, gnu::always_inline]] AckRequests ack_requests() {
@@ -277,15 +272,6 @@ struct Requester::Impl {
     if (env.round_trip.requester == this) apply_pending_round_trip();
   }
   void apply_pending_round_trip();
-
-  // --- handle_response.cc ---
-  Outcome take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
-  void measure_response(Sequence sequence, const Message& message, Instant sent, Instant now);
-  void judge_response_gaps(Instant now, Instant seen);
-
-  // --- middle_response.cc ---
-  [[nodiscard]] bool is_next_middle(const wire::Packet& packet) const;
-  bool take_middle_response(const wire::Packet& packet, Instant now);
 
   // --- complete.cc ---
   void advance(Instant now);

@@ -104,10 +104,10 @@ RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant n
   Impl& me = *impl_;
   RetransmitRequested asked;
   const auto named = [&](const GapRecord& gap) { add(asked, gap); };
-  me.response_gaps().request_by_hand(psn, now, named, [&](Sequence at) {
-    return me.sent_packets().retransmit(at, me.messages.of(at), Counter::kRetransmittedRequest, now);
-  });
-  me.judge_response_gaps(now, now);
+  const ResponseGaps gaps = me.response_gaps();
+  const SentPackets packets = me.sent_packets();
+  gaps.request_by_hand(psn, now, named, packets.retransmitting(Counter::kRetransmittedRequest, now));
+  gaps.judge(now, now, packets.retransmitting(Counter::kRetransmittedFfm, now));
   return asked;
 }
 

@@ -29,7 +29,7 @@ Outcome Requester::handle_timeout(Instant now) {
   } else if (is_due(due.probe())) {
     actions.fire_probe(now);
   }
-  me.judge_response_gaps(now, now);
+  me.response_gaps().judge(now, now, me.sent_packets().retransmitting(Counter::kRetransmittedFfm, now));
   if (is_due(due.bridge())) me.admission.extend_bridge(me.congestion, now);
   if (me.sender_judge) {
     const SentPackets packets = me.sent_packets();

@@ -56,6 +56,8 @@ bool Requester::has_output(Instant now) const {
   return !own.any() || own.allowance(now) > 0;
 }
 
+bool Requester::Impl::ready_to_send_new(Instant now) { return message_start().ready(now); }
+
 bool Requester::Impl::has_output(Instant now) {
   Impl& me = *this;
   if (!me.id.can_send() || me.rnr.waiting() || me.loss_recovery.paused(now)) return false;
@@ -76,9 +78,9 @@ bool Requester::ends_soon() const {
 
 bool Requester::all_complete() const { return impl_->queue.head() == impl_->queue.tail(); }
 
-bool Requester::next_is_large() const { return impl_->next_is_large(); }
+bool Requester::next_is_large() const { return impl_->message_start().next_is_large(); }
 
-bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->read_cut == 0; }
+bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->next.cut == 0; }
 
 Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
 
@@ -135,7 +137,7 @@ void Requester::Impl::begin_from(Psn first) {
   response_receiver.restart();
   scoreboard.begin_from(first);
   segments.restart();
-  next_msn = next_rsn = 0;
+  next.restart();
   sender_judge.reset();
   if (SenderJudge::is_wanted(id.recovery->mode)) sender_judge = std::make_unique<SenderJudge>(*id.recovery);
   rtt = recovery::RttEstimator{};
@@ -159,7 +161,7 @@ void Requester::Impl::forget_flight() {
   if (sender_judge != nullptr && sender_judge->delays() != nullptr) sender_judge->delays()->forget_flight();
   if (paths) paths->forget_flight();
   responses.forget_flight();
-  read_cut = 0;
+  next.forget_flight();
   admission.forget_flight();
   rnr = ReceiverNotReady{};
   fault.clear();
@@ -177,7 +179,7 @@ void Requester::recovery_changed() {
 
 std::uint8_t Requester::next_path(Instant now) {
   Impl& me = *impl_;
-  return me.sprayed_requests().next_path(me.next_is_answered(), now);
+  return me.sprayed_requests().next_path(me.message_start().next_is_answered(), now);
 }
 
 std::uint8_t Requester::control_path(std::uint32_t path_changes) {

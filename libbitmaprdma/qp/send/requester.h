@@ -2,7 +2,7 @@
 // completions, losses become retransmissions read from the application's memory again.
 //
 // One file per flow: post_send.cc, transmit_new.cc, retransmissions.h, handle_ack.cc (acknowledgements, NAKs, FFM, EDN),
-// handle_response.cc (READ responses, atomic acknowledgements), timeout.cc, complete.cc.
+// handle_response.cc (READ responses, atomic acknowledgements), timeout.cc, complete.cc (passed_messages.h).
 //
 // READs go out as chunks, each a READ request of its own, at most as many as this side's socket can take the responses
 // of: flow control by the receiver, with any peer. Only missing responses are re-requested.

@@ -29,6 +29,7 @@
 #include "qp/send/admission.h"
 #include "qp/send/congestion_state.h"
 #include "qp/send/local_references.h"
+#include "qp/send/message_start.h"
 #include "qp/send/packet_builder.h"
 #include "qp/send/requester.h"
 #include "qp/send/segments.h"
@@ -70,9 +71,7 @@ struct Requester::Impl {
   ResponseAdmission responses;         // to READs, atomics and the like
   ResponseReceiver response_receiver;  // of them
 
-  std::uint32_t next_msn = 0, next_rsn = 0;
-  std::uint32_t read_cut = 0;  // bytes of the work request at queue.next() that are in chunks already
-  bool wants_local = false;    // a large message has begun, and nothing is known of the peer's process
+  NextMessage next;
   RetransmissionTimers timers;
 
   ReceiverNotReady rnr;
@@ -84,11 +83,6 @@ struct Requester::Impl {
 
   // --- limits ---
   [[nodiscard]] SendLimits limits() const { return {env, id, scoreboard, congestion, admission}; }
-  [[nodiscard]] bool admits(std::uint32_t entries, std::uint32_t payload, bool answered) {
-    const Limit found = limits().limit(entries, payload, answered);
-    if (admission.note(found)) env.count(Counter::kCreditStalls);
-    return found == Limit::kNone;
-  }
   [[nodiscard]] WorkCompleter completer() { return {env, id, queue, fault}; }
   // --- messages ---
   // No posted request has yet to begin, no begun one to leave, and none is to be retransmitted.
@@ -97,7 +91,6 @@ struct Requester::Impl {
   }
   // --- pending.h ---
   [[nodiscard]] bool is_idle() const;
-  [[nodiscard]] bool begins_small() const;
   // --- requester.cc ---
   void begin_from(Psn first);
   void forget_flight();
@@ -132,7 +125,7 @@ struct Requester::Impl {
     return TimerActions{{env, id, scoreboard, timers, rnr, congestion, responses, response_receiver, paths.get(),
                          sent_packets(), response_gaps(), link_inquiries(), timer_lengths()}};
   }
-  [[nodiscard]] LocalReferences references() { return LocalReferences{{env, id, queue, read_cut}}; }
+  [[nodiscard]] LocalReferences references() { return LocalReferences{{env, id, queue, next.cut}}; }
   [[nodiscard]] SendingRate sending_rate() {
     return SendingRate{{env, id, rtt, congestion, responses.congestion(), signals}};
   }
@@ -153,6 +146,10 @@ struct Requester::Impl {
   [[nodiscard, gnu::always_inline]] AckRequests ack_requests() {
     return AckRequests{{id, queue, rnr, limits(), admission}};
   }
+  [[nodiscard, gnu::always_inline]] MessageStart message_start() {
+    return MessageStart{{env, id, queue, fault, messages, scoreboard, segments, rtt, congestion, admission, responses,
+                         rnr, response_pace(), next}};
+  }
   // Precondition: a packet is pending.
   [[nodiscard]] Retransmissions retransmissions() {
     return Retransmissions{{env, id, queue, fault, scoreboard, rtt, congestion, responses.congestion(), loss_recovery,
@@ -169,14 +166,8 @@ struct Requester::Impl {
   // --- post_send.cc ---
   [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
 
-  // --- local_operation.cc ---
-  bool execute_local(Instant now);  // false: it failed, nothing continues behind it
-
   // --- transmit_new.cc ---
   [[nodiscard]] bool ready_to_send_new(Instant now);
-  void begin_message();
-  [[nodiscard]] std::uint32_t next_chunk_bytes();
-  [[nodiscard]] bool may_begin(const SendWqe& wqe, Instant now);
   bool poll_new(TransmitBatch& batch, Instant now);
   bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
@@ -223,10 +214,6 @@ struct Requester::Impl {
   [[nodiscard]] bool has_signals() const { return signals && !signals->is_idle(id.recovery->wan); }  // to be honoured
   [[nodiscard]] bool has_output(Instant now);  // whatever its rate allows
   bool poll_requests(TransmitBatch& batch, Instant now);
-
-  // --- transmit_new.cc ---
-  [[nodiscard]] bool next_is_large();
-  [[nodiscard]] bool next_is_answered();
 
   // --- requester.cc ---
   [[nodiscard]] PacketBuilder builder() const { return {id, queue, scoreboard}; }
@@ -276,12 +263,12 @@ struct Requester::Impl {
   // --- complete.cc ---
   void advance(Instant now);
   void complete_passed(Instant now);
-  [[nodiscard]] bool has_outcome() const { return wants_local || fault.has_outcome(); }
+  [[nodiscard]] bool has_outcome() const { return next.wants_local || fault.has_outcome(); }
   Outcome outcome(Instant now) {
     if (fault.has_outcome()) [[unlikely]] {
       if (const Outcome found = completer().outcome(now); found.asks_something()) return found;
     }
-    return {.wants_local = wants_local};
+    return {.wants_local = next.wants_local};
   }
 };
 

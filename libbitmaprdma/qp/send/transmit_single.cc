@@ -11,7 +11,7 @@ namespace brdma::qp {
 inline bool Requester::Impl::is_single_request() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
   return messages.empty() && scoreboard.empty() && queue.next() + 1 == queue.tail() && id.state == QpState::kRts &&
-         !loss_recovery && !has_signals() && !rnr.waiting() && read_cut == 0 && in_steady_state() &&
+         !loss_recovery && !has_signals() && !rnr.waiting() && next.cut == 0 && in_steady_state() &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 
@@ -48,8 +48,8 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   message.packets = 1;
   message.length = length;
   message.kind = writes ? MessageKind::kWrite : MessageKind::kSend;
-  message.msn = next_msn;
-  message.rsn = next_rsn;
+  message.msn = next.msn;
+  message.rsn = next.rsn;
   message.first_operation = segments.next_number();
   // As from PacketBuilder::data(); nothing is behind it, so its acknowledgement is requested.
   wire::Bth bth;
@@ -76,8 +76,7 @@ bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, In
   if (env.sink != nullptr) [[unlikely]]
     builder().trace_data(env, message, message.first, 1, size - room, now);
   messages.push_back(message);
-  next_msn = (next_msn + 1) & Psn::kMask;
-  if (!writes) next_rsn = (next_rsn + 1) & Psn::kMask;
+  next.pass(!writes);
   admission.on_asked();
   timers.on_flight_begun(now);
   timers.on_activity(now);

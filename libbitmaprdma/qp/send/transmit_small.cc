@@ -9,13 +9,13 @@ namespace brdma::qp {
 
 bool Requester::Impl::may_run() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
-  return in_steady_state() && id.state == QpState::kRts && messages.all_left(scoreboard.next()) && read_cut == 0 &&
+  return in_steady_state() && id.state == QpState::kRts && messages.all_left(scoreboard.next()) && next.cut == 0 &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 
 bool Requester::Impl::transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
-  const std::uint64_t next = queue.next();
-  if (next == queue.tail() || !is_small(queue[next]) || !may_run()) return false;
+  const std::uint64_t number = queue.next();
+  if (number == queue.tail() || !is_small(queue[number]) || !may_run()) return false;
   SmallRun run = begin_run(now);
   while (run.message.wqe != queue.tail() && run.used.packets < run.allowed.packets) {
     if (!add_to_run(run, cursor, batch, now)) break;
@@ -33,8 +33,8 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   run.message.wqe = queue.next();
   run.message.packets = 1;
   run.message.kind = run.writes() ? MessageKind::kWrite : MessageKind::kSend;
-  run.message.msn = next_msn;
-  run.message.rsn = next_rsn;
+  run.message.msn = next.msn;
+  run.message.rsn = next.rsn;
   run.message.first_operation = segments.next_number();
   // A single one requests its acknowledgement anyway (SendQueue::nothing_behind).
   run.ack_interval = is_last_posted(run.message) ? 1 : limits().request_interval();
@@ -90,8 +90,8 @@ bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitB
 }
 
 void Requester::Impl::end_run(const SmallRun& run, std::uint8_t path, Instant now) {
-  next_msn = run.message.msn;
-  next_rsn = run.message.rsn;
+  next.msn = run.message.msn;
+  next.rsn = run.message.rsn;
   count_run(run.used, path, now);
 }
 

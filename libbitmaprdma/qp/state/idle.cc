@@ -40,7 +40,7 @@ bool QueuePair::is_idle() const { return looks_idle(); }
 QueuePair::Standing QueuePair::standing() const {
   if (looks_idle()) return Standing::kIdle;
   if (unreliable_) return Standing::kRegular;
-  if (requester_.impl().begins_small()) {
+  if (requester_.impl().message_start().begins_small()) {
     BRDMA_CHECK_SLOW(!next_is_large());
     return Standing::kRegular;
   }

@@ -11,13 +11,6 @@ inline bool Requester::Impl::is_idle() const {
          !paths;
 }
 
-// All posted requests wait for their turn, and the next is not of a large command; else a full check decides.
-inline bool Requester::Impl::begins_small() const {
-  if (!messages.empty() || scoreboard.pending() != 0 || queue.next() == queue.tail()) return false;
-  const std::uint32_t threshold = env.config.transfer.threshold_bytes;
-  return threshold == 0 || queue[queue.next()].length < threshold;
-}
-
 inline bool Responder::Impl::only_acknowledges() const { return resources.empty() && !feedback.due() && !owed; }
 inline bool Responder::Impl::has_nothing_pending() const { return !ack.pending() && only_acknowledges(); }
 inline bool Responder::Impl::is_idle() const {

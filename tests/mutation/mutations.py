@@ -44,7 +44,7 @@ MUTATIONS = [
         "  return RequestVerdict::kResend;": "  return RequestVerdict::kRecent;",
     }),
     ("what a receiver that was not ready threw away is not sent again", "qp/loss/handle_ack.cc", {
-        "me.reported_arrivals().take_back(ack, base, now);": "",
+        "reported_arrivals(me).take_back(ack, base, now);": "",
     }),
     ("no probe, no timeout", "qp/timers/deadlines.cc", {
         "if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;":

@@ -49,6 +49,10 @@ class SentPackets {
   };
   explicit SentPackets(const Parts& parts) : parts_(parts) {}
 
+  // Precondition: the sender judges losses.
+  [[nodiscard]] SenderJudgement judgement() const {
+    return SenderJudgement{{parts_.id, parts_.scoreboard, parts_.messages, *parts_.judge}};
+  }
   [[nodiscard]] Message& message_of(Sequence sequence) const { return parts_.messages[parts_.messages.find(sequence)]; }
   // The state of a queue pair with losses, which begins here if there is none.
   [[nodiscard]] LossRecovery& repairing() const {
@@ -96,9 +100,6 @@ class SentPackets {
   [[nodiscard]] Sequence oldest_open() const;
 
  private:
-  [[nodiscard]] SenderJudgement judgement() const {
-    return SenderJudgement{{parts_.id, parts_.scoreboard, parts_.messages, *parts_.judge}};
-  }
   void acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now) const;
   [[nodiscard]] std::uint64_t payload_of(Sequence from, Sequence to) const;
   void note_overtaken(Sequence late, Instant now) const;

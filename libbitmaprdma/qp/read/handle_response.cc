@@ -44,7 +44,7 @@ void take_placed(Requester::Impl& me, const wire::Packet& packet, Sequence seque
 
 Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t source_port, Instant now) {
   Impl& me = *impl_;
-  if (packet.op == wire::RcOp::kAcknowledge) return me.handle_aeth(packet, now);
+  if (packet.op == wire::RcOp::kAcknowledge) return handle_aeth(packet, now);
   if (take_middle(me, packet, now)) return me.outcome(now);
   const auto sequence = me.scoreboard.sequence_of(packet.bth.psn);
   const auto record_duplicate = [&](bool before_base) {

@@ -202,7 +202,7 @@ PathStatus Requester::path_status(std::size_t path) const {
 
 void Requester::bitmap_agreed(Instant now) {
   if (impl_ == nullptr) return;  // UC, UD
-  if (impl_->sender_judge) impl_->judgement().on_bitmap_agreed(now);
+  if (impl_->sender_judge) impl_->sent_packets().judgement().on_bitmap_agreed(now);
 }
 
 }  // namespace brdma::qp

@@ -7,15 +7,12 @@
 #include "base/compact_optional.h"
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
+#include "qp/loss/cumulative_acks.h"
 #include "qp/loss/loss_recovery.h"
-#include "qp/loss/refusals.h"
-#include "qp/loss/reported_arrivals.h"
-#include "qp/loss/reported_losses.h"
 #include "qp/loss/retransmissions.h"
+#include "qp/loss/round_trips.h"
 #include "qp/loss/scoreboard.h"
-#include "qp/loss/sender_judgement.h"
 #include "qp/loss/sent_packets.h"
-#include "qp/paths/path_evidence.h"
 #include "qp/paths/spray_requests.h"
 #include "qp/queues/message_table.h"
 #include "qp/queues/payload_cursor.h"
@@ -100,19 +97,9 @@ struct Requester::Impl {
     return SentPackets{{env, id, scoreboard, messages, segments, congestion, responses, loss_recovery, paths.get(),
                         sender_judge.get()}};
   }
-  [[nodiscard]] ReportedArrivals reported_arrivals() {
-    return ReportedArrivals{{env, id, scoreboard, segments, congestion, loss_recovery, paths.get(),
-                             sender_judge != nullptr, sent_packets(), progress(), link_inquiries(), timer_lengths()}};
-  }
-  [[nodiscard]] ReportedLosses reported_losses() {
-    return ReportedLosses{{env, id, scoreboard, rtt, congestion, timers, rnr, feedback_order, signals.get(),
-                           paths.get(), sent_packets()}};
-  }
   [[nodiscard]] ResponseGaps response_gaps() {
     return ResponseGaps{{env, id, scoreboard, messages, rtt, responses, response_receiver, loss_recovery}};
   }
-  // Precondition: sender_judge.
-  [[nodiscard]] SenderJudgement judgement() const { return SenderJudgement{{id, scoreboard, messages, *sender_judge}}; }
   [[nodiscard]] TimerLengths timer_lengths() const {
     return TimerLengths{{id, scoreboard, rtt, congestion, responses, timers, sender_judge.get()}};
   }
@@ -134,14 +121,6 @@ struct Requester::Impl {
   [[nodiscard]] ResponsePacing response_pacing() const {
     return ResponsePacing{{env, id, rtt, responses.congestion(), *response_pace()}};
   }
-  // Precondition: paths.
-  [[nodiscard]] PathEvidence path_evidence() {
-    return PathEvidence{
-        {env, id, scoreboard, congestion, responses.congestion(), *paths, sent_packets(), timer_lengths()}};
-  }
-  [[nodiscard]] Refusals refusals() {
-    return Refusals{{env, id, scoreboard, rtt, loss_recovery, rnr, sent_packets(), references()}};
-  }
   // Which packet asks for an acknowledgement.
   [[nodiscard, gnu::always_inline]] AckRequests ack_requests() {
     return AckRequests{{id, queue, rnr, limits(), admission}};
@@ -160,6 +139,13 @@ struct Requester::Impl {
   }
   [[nodiscard]] SprayedRequests sprayed_requests() {
     return SprayedRequests{{env, id, queue, fault, messages, scoreboard, timers, paths}};
+  }
+  [[nodiscard, gnu::always_inline]] CumulativeAcks cumulative_acks() {
+    return CumulativeAcks{{env, id, scoreboard, segments, responses, response_receiver, loss_recovery, admission,
+                           timers, rnr, paths, sender_judge}};
+  }
+  [[nodiscard]] RoundTrips round_trips() {
+    return RoundTrips{{env, id, scoreboard, rtt, congestion, responses.congestion(), admission, signals}};
   }
   [[nodiscard]] LinkInquiries link_inquiries() { return {env, id, signals}; }
 
@@ -222,39 +208,10 @@ struct Requester::Impl {
   void withdraw(Instant made, Instant now);
 
   // --- handle_ack.cc ---
-  void on_path_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
-  Outcome handle_aeth(const wire::Packet& packet, Instant now);
-  void take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged, std::uint16_t source_port, Instant now);
   void take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo, Instant now);
   void acknowledge_requests_before(Sequence boundary, Instant now);
-  Outcome handle_refusal(std::uint8_t syndrome, Sequence at, Instant now);
-  void sample_rtt(Duration measured, Instant now);
-
   // --- ack_fast_path.h ---
-  struct CumulativeAck {  // all before the base has arrived, nothing beyond it, no NAK
-    Psn base;
-    std::uint32_t credit_packets = 0, credit_bytes = 0;
-    std::uint64_t ts_echo = 0;
-    Duration held, waited;
-    bool echo_valid = false;
-    std::uint8_t syndrome = 0;
-  };
-  template <class Ack>  // wire::BitmapAck, wire::Piggyback
-  [[nodiscard]] static CumulativeAck plain(const Ack& ack) {
-    return {.base = ack.base,
-            .credit_packets = ack.credit_packets,
-            .credit_bytes = ack.credit_bytes,
-            .ts_echo = ack.ts_echo,
-            .held = ack.held(),
-            .waited = ack.waited,
-            .echo_valid = ack.echo_valid,
-            .syndrome = ack.syndrome};
-  }
-  [[nodiscard]] bool acknowledges_in_bulk() const;
-  [[nodiscard]] bool acknowledges_all(const CumulativeAck& ack) const;
-  [[gnu::always_inline]] void acknowledge_all(Instant now);
   void on_cumulative_ack(const CumulativeAck& ack, Instant now);
-  void on_ack_round_trip(const CumulativeAck& ack, std::uint64_t acknowledged, Instant now);
   void apply_pending() {  // the pending RTT sample, if there is one
     if (env.round_trip.requester == this) apply_pending_round_trip();
   }

@@ -34,7 +34,7 @@ Outcome Requester::handle_timeout(Instant now) {
   if (me.sender_judge) {
     const SentPackets packets = me.sent_packets();
     const auto retransmit = [&](Sequence at, Counter cause) { packets.retransmit_range(at, at + 1, cause, now); };
-    me.link_inquiries().on_timed_out(me.judgement().by_time(me.timer_lengths().probe(), now, retransmit), now);
+    me.link_inquiries().on_timed_out(packets.judgement().by_time(me.timer_lengths().probe(), now, retransmit), now);
   }
   me.link_inquiries().conclude(now);
   if (is_due(due.stall())) actions.fire_stall(now);

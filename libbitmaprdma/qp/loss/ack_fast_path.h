@@ -18,7 +18,8 @@ namespace brdma::qp {
   const Duration measured = now - sent - ack.held;
   if (!recovery::is_possible_round_trip(measured)) return;
   me.env.round_trip = {&me, measured, ack.waited + me.env.waited, acknowledged, sent, now};
-  if (measured > kShortPath || me.has_signals() || me.timers.has_undecided()) me.apply_pending_round_trip();
+  if (measured > kShortPath || has_signals(me.path.signals, me.id.recovery->wan) || me.timers.has_undecided())
+    me.apply_pending_round_trip();
 }
 
 // Precondition: acknowledges_all().

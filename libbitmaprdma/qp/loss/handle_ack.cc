@@ -21,23 +21,24 @@ constexpr std::uint8_t kKindRnr = 0x20, kKindNak = 0x60;
 // --- views that only acknowledgements need ---
 
 ReportedArrivals reported_arrivals(Impl& me) {
-  return ReportedArrivals{{me.env, me.id, me.scoreboard, me.segments, me.congestion, me.loss_recovery, me.paths.get(),
-                           me.sender_judge != nullptr, me.sent_packets(), me.progress(), me.link_inquiries(),
-                           me.timer_lengths()}};
+  return ReportedArrivals{{me.env, me.id, me.scoreboard, me.segments, me.path.congestion, me.losses.recovery,
+                           me.path.several.get(), me.losses.judge != nullptr, me.sent_packets(), me.progress(),
+                           me.link_inquiries(), me.timer_lengths()}};
 }
 
 ReportedLosses reported_losses(Impl& me) {
-  return ReportedLosses{{me.env, me.id, me.scoreboard, me.rtt, me.congestion, me.timers, me.rnr, me.feedback_order,
-                         me.signals.get(), me.paths.get(), me.sent_packets()}};
+  return ReportedLosses{{me.env, me.id, me.scoreboard, me.path.rtt, me.path.congestion, me.timers, me.rnr,
+                         me.losses.feedback_order, me.path.signals.get(), me.path.several.get(), me.sent_packets()}};
 }
 
 Refusals refusals(Impl& me) {
-  return Refusals{{me.env, me.id, me.scoreboard, me.rtt, me.loss_recovery, me.rnr, me.sent_packets(), me.references()}};
+  return Refusals{
+      {me.env, me.id, me.scoreboard, me.path.rtt, me.losses.recovery, me.rnr, me.sent_packets(), me.references()}};
 }
 
 // Precondition: there are several paths.
 PathEvidence path_evidence(Impl& me) {
-  return PathEvidence{{me.env, me.id, me.scoreboard, me.congestion, me.responses.congestion(), *me.paths,
+  return PathEvidence{{me.env, me.id, me.scoreboard, me.path.congestion, me.responses.congestion(), *me.path.several,
                        me.sent_packets(), me.timer_lengths()}};
 }
 
@@ -82,8 +83,9 @@ void take_echo(Impl& me, const wire::BitmapAck& ack, std::uint64_t acknowledged,
   const Instant echo = wire::instant_of(ack.ts_echo, now);
   const auto measured = measured_round_trip(ack, echo, now);
   if (!measured) return;
-  me.rtt.sample(*measured, now);
-  const Duration sample = me.paths ? path_evidence(me).on_echo(ack, source_port, echo, *measured, now) : *measured;
+  me.path.rtt.sample(*measured, now);
+  const Duration sample =
+      me.path.several ? path_evidence(me).on_echo(ack, source_port, echo, *measured, now) : *measured;
   me.take_round_trip({sample, ack.waited + me.env.waited}, acknowledged, echo, now);
 }
 
@@ -107,7 +109,7 @@ void Requester::Impl::take_round_trip(const congestion::RoundTrip& trip, std::ui
 void Requester::Impl::apply_pending_round_trip() {
   env.round_trip.requester = nullptr;
   const PendingRoundTrip& pending = env.round_trip;
-  rtt.sample(pending.measured, pending.acked_at);
+  path.rtt.sample(pending.measured, pending.acked_at);
   take_round_trip({pending.measured, pending.waited}, pending.acknowledged, pending.sent, pending.acked_at);
 }
 
@@ -155,7 +157,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   const std::int32_t at = distance(ack.base, me.scoreboard.base_psn());
   const Sequence next = me.scoreboard.next();
   if (at < 0 || me.scoreboard.base() + static_cast<Sequence>(at) < me.scoreboard.cumulative()) {
-    if (me.paths && ack.echo_valid) [[unlikely]]
+    if (me.path.several && ack.echo_valid) [[unlikely]]
       take_path_echo(me, ack, source_port, now);
     if (ack.piggybacked) {
       me.env.count(Counter::kStalePiggybacks);  // no fault of the data that carried it
@@ -187,7 +189,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   me.acknowledge_requests_before(base, now);
   if (ack.bit_count > 0 || ack.operations_valid || ack.range_count > 0)
     reported_arrivals(me).on_acknowledgement(ack, base, now);
-  if (me.sender_judge) [[unlikely]] {
+  if (me.losses.judge) [[unlikely]] {
     const SentPackets packets = me.sent_packets();
     packets.judgement().on_acknowledgement(
         ack, base, now, [&](Sequence at, Counter cause) { packets.retransmit_range(at, at + 1, cause, now); });
@@ -212,7 +214,7 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
 Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
   Impl& me = *impl_;
   if (const std::uint32_t again = reported_losses(me).on_drops(edn, now); again != 0) {
-    made(me.signals).edn_applied_at = now;
+    made(me.path.signals).edn_applied_at = now;
     me.link_inquiries().on_timed_out(again, now);  // as they would have, had the switch not reported it sooner
   }
   return me.outcome(now);

@@ -61,4 +61,11 @@ class SenderJudgement {
   Parts parts_;
 };
 
+// Packet `sequence` has left: for the first time, or again. `judge`: nullptr where the sender does not judge losses.
+inline void judge_sent(SenderJudge* judge, const Identity& id, const Scoreboard& scoreboard,
+                       const MessageTable& messages, Sequence sequence, Instant now) {
+  if (judge != nullptr && id.bitmap_agreed) [[unlikely]]
+    SenderJudgement{{id, scoreboard, messages, *judge}}.on_sent(sequence, now);
+}
+
 }  // namespace brdma::qp

@@ -78,6 +78,8 @@ class SentPackets {
   bool retransmit(Sequence sequence, const Message& message, Counter cause, Instant now) const;
   // All unacknowledged packets in [from, to), a request with responses as a whole. Returns how many.
   std::uint32_t retransmit_range(Sequence from, Sequence to, Counter cause, Instant now) const;
+  // The packets in flight that left from `made` on have not left after all: their batch was withdrawn.
+  void withdraw(Instant made, Instant now) const;
   // retransmit(), one by one, for whoever chooses the packets.
   [[nodiscard]] auto retransmitting(Counter cause, Instant now) const {
     return [packets = *this, cause, now](Sequence at) {
@@ -88,8 +90,7 @@ class SentPackets {
   void left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path, Instant now) const;
   // A packet, or a request, has left: for the first time, or again.
   void note_left(Sequence sequence, Instant now) const {
-    if (parts_.judge != nullptr && parts_.id.bitmap_agreed) [[unlikely]]
-      judgement().on_sent(sequence, now);
+    judge_sent(parts_.judge, parts_.id, parts_.scoreboard, parts_.messages, sequence, now);
   }
 
   // --- for a probe ---

@@ -13,8 +13,8 @@ namespace {
 
 // Nothing was missing before it. True: that is all of it.
 [[gnu::always_inline]] inline bool take_middle(Requester::Impl& me, const wire::Packet& packet, Instant now) {
-  const MiddleResponses middle{{me.env, me.id, me.queue, me.messages, me.scoreboard, me.loss_recovery,
-                                me.sender_judge != nullptr, me.responses, me.response_receiver, me.timers}};
+  const MiddleResponses middle{{me.env, me.id, me.queue, me.messages, me.scoreboard, me.losses.recovery,
+                                me.losses.judge != nullptr, me.responses, me.response_receiver, me.timers}};
   if (!middle.take(packet, now)) return false;
   // With more gaps than records, an unrecorded one: later packets have been processed already.
   if (me.scoreboard.is_acked(me.scoreboard.base())) [[unlikely]]
@@ -27,8 +27,9 @@ void take_placed(Requester::Impl& me, const wire::Packet& packet, Sequence seque
                  std::uint16_t source_port, Instant now) {
   const ResponseGaps gaps = me.response_gaps();
   const SentPackets packets = me.sent_packets();
-  const ResponseArrival arrival{{me.env, me.id, me.scoreboard, me.rtt, me.congestion, me.responses, me.timers,
-                                 me.sender_judge.get(), me.response_pace(), me.paths.get(), packets, gaps}};
+  const ResponseArrival arrival{{me.env, me.id, me.scoreboard, me.path.rtt, me.path.congestion, me.responses, me.timers,
+                                 me.losses.judge.get(), response_pace(me.path.signals), me.path.several.get(), packets,
+                                 gaps}};
   const ResponseArrival::Request request = arrival.take(packet, sequence, message, source_port, now);
   // A response to this request shows that all before it are executed.
   me.acknowledge_requests_before(message.end(), now);

@@ -7,8 +7,8 @@ namespace brdma::qp {
 namespace {
 
 [[gnu::always_inline]] inline PassedMessages passed(Requester::Impl& me) {
-  return PassedMessages{
-      {me.scoreboard, me.messages, me.segments, me.loss_recovery, me.responses, me.response_receiver, me.completer()}};
+  return PassedMessages{{me.scoreboard, me.messages, me.segments, me.losses.recovery, me.responses,
+                         me.response_receiver, me.completer()}};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "base/units.h"
@@ -100,7 +101,7 @@ class MessageStart {
     Admission& admission;
     ResponseAdmission& responses;
     const ReceiverNotReady& rnr;
-    ResponsePace* pace;  // nullptr: responses are not paced
+    const std::unique_ptr<CongestionState>& signals;  // null: there is none
     NextMessage& next;
   };
   [[gnu::always_inline]] explicit MessageStart(const Parts& parts) : parts_(parts) {}
@@ -141,7 +142,8 @@ class MessageStart {
   [[nodiscard, gnu::always_inline]] bool may_begin(const SendWqe& wqe, Instant now) const;
   [[nodiscard, gnu::always_inline]] bool admits_first(const SendWqe& wqe) const;  // its packet
   [[nodiscard, gnu::always_inline]] std::uint32_t chunk_bytes() const {
-    return ReadChunks{{parts_.env, parts_.id, parts_.queue, parts_.rtt, parts_.responses, parts_.pace, parts_.next}}
+    return ReadChunks{
+        {parts_.env, parts_.id, parts_.queue, parts_.rtt, parts_.responses, response_pace(parts_.signals), parts_.next}}
         .next_bytes(references().next_read());
   }
   [[gnu::always_inline]] void cut_read(Message& message, const SendWqe& wqe) const;
@@ -202,7 +204,8 @@ inline bool MessageStart::may_begin(const SendWqe& wqe, Instant now) const {
   if (!is_answered(kind)) return true;
   if (responses.messages() >= parts_.id.attributes.max_rd_atomic) return false;
   if (kind != MessageKind::kRead) return true;
-  if (parts_.pace != nullptr && parts_.pace->rate.allowance(now) == 0) [[unlikely]]
+  if (ResponsePace* const pace = response_pace(parts_.signals); pace != nullptr && pace->rate.allowance(now) == 0)
+      [[unlikely]]
     return false;
   if (references().next_read()) [[unlikely]]
     return responses.messages() < kFetchesInFlight;

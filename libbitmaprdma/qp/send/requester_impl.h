@@ -18,11 +18,8 @@
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
 #include "qp/queues/work_completer.h"
-#include "qp/read/request_copies.h"
 #include "qp/read/response_admission.h"
 #include "qp/read/response_gaps.h"
-#include "qp/read/response_pacing.h"
-#include "qp/send/ack_requests.h"
 #include "qp/send/admission.h"
 #include "qp/send/congestion_state.h"
 #include "qp/send/local_references.h"
@@ -48,11 +45,22 @@ namespace brdma::qp {
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
   ~Impl() {
-    loss_recovery.end(env.loss_recovery);
+    losses.recovery.end(env.loss_recovery);
     if (env.round_trip.requester == this) env.round_trip.requester = nullptr;
   }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+
+  // --- state that belongs together ---
+  struct Losses {
+    PooledLossRecovery recovery;  // while a packet is missing or was late
+    recovery::FeedbackOrder feedback_order;
+    std::unique_ptr<SenderJudge> judge;  // only in modes in which the sender judges
+  };
+  struct Path {  // what is known of it
+    recovery::RttEstimator rtt;
+    congestion::DelayWindow congestion;        // bytes of requests in flight
+    std::unique_ptr<CongestionState> signals;  // a rate, ECN marks (pace.cc)
+    std::unique_ptr<SendPaths> several;        // only with several
+  };
 
   const Environment& env;
   Identity& id;
@@ -60,31 +68,22 @@ struct Requester::Impl {
   SendFault fault;
   MessageTable messages;
   Scoreboard scoreboard;
-  Segments segments;                 // of large commands, in progress
-  PooledLossRecovery loss_recovery;  // while a packet is missing or was late
-  recovery::RttEstimator rtt;
-  congestion::DelayWindow congestion;  // bytes of requests in flight
+  Segments segments;  // of large commands, in progress
+  Losses losses;
+  Path path;
   Admission admission;                 // of requests
   ResponseAdmission responses;         // to READs, atomics and the like
   ResponseReceiver response_receiver;  // of them
-
   NextMessage next;
   RetransmissionTimers timers;
-
   ReceiverNotReady rnr;
-  recovery::FeedbackOrder feedback_order;
-  std::unique_ptr<SenderJudge> sender_judge;  // only in modes in which the sender judges
-  std::unique_ptr<CongestionState> signals;   // a rate, ECN marks (pace.cc)
 
-  std::unique_ptr<SendPaths> paths;  // only with several
-
-  // --- limits ---
-  [[nodiscard]] SendLimits limits() const { return {env, id, scoreboard, congestion, admission}; }
   [[nodiscard]] WorkCompleter completer() { return {env, id, queue, fault}; }
   // --- messages ---
   // No posted request has yet to begin, no begun one to leave, and none is to be retransmitted.
   [[nodiscard]] bool all_has_left() const {
-    return queue.next() == queue.tail() && scoreboard.pending() == 0 && messages.all_left(scoreboard.next()) && !paths;
+    return queue.next() == queue.tail() && scoreboard.pending() == 0 && messages.all_left(scoreboard.next()) &&
+           !path.several;
   }
   // --- pending.h ---
   [[nodiscard]] bool is_idle() const;
@@ -94,118 +93,63 @@ struct Requester::Impl {
 
   // --- views of the parts (loss/, read/, timers/, inquiry/) ---
   [[nodiscard]] SentPackets sent_packets() {
-    return SentPackets{{env, id, scoreboard, messages, segments, congestion, responses, loss_recovery, paths.get(),
-                        sender_judge.get()}};
+    return SentPackets{{env, id, scoreboard, messages, segments, path.congestion, responses, losses.recovery,
+                        path.several.get(), losses.judge.get()}};
   }
   [[nodiscard]] ResponseGaps response_gaps() {
-    return ResponseGaps{{env, id, scoreboard, messages, rtt, responses, response_receiver, loss_recovery}};
+    return ResponseGaps{{env, id, scoreboard, messages, path.rtt, responses, response_receiver, losses.recovery}};
   }
   [[nodiscard]] TimerLengths timer_lengths() const {
-    return TimerLengths{{id, scoreboard, rtt, congestion, responses, timers, sender_judge.get()}};
+    return TimerLengths{{id, scoreboard, path.rtt, path.congestion, responses, timers, losses.judge.get()}};
   }
   [[nodiscard]] Deadlines deadlines() const {
-    return Deadlines{{id, scoreboard, messages, rtt, timers, rnr, admission, congestion, responses, loss_recovery,
-                      signals, sender_judge.get()}};
+    return Deadlines{{id, scoreboard, messages, path.rtt, timers, rnr, admission, path.congestion, responses,
+                      losses.recovery, path.signals, losses.judge.get()}};
   }
   [[nodiscard]] Progress progress() { return {env, id, scoreboard, timers}; }
   [[nodiscard]] TimerActions timer_actions() {
-    return TimerActions{{env, id, scoreboard, timers, rnr, congestion, responses, response_receiver, paths.get(),
-                         sent_packets(), response_gaps(), link_inquiries(), timer_lengths()}};
+    return TimerActions{{env, id, scoreboard, timers, rnr, path.congestion, responses, response_receiver,
+                         path.several.get(), sent_packets(), response_gaps(), link_inquiries(), timer_lengths()}};
   }
   [[nodiscard]] LocalReferences references() { return LocalReferences{{env, id, queue, next.cut}}; }
   [[nodiscard]] SendingRate sending_rate() {
-    return SendingRate{{env, id, rtt, congestion, responses.congestion(), signals}};
-  }
-  [[nodiscard]] ResponsePace* response_pace() const { return signals ? signals->responses.get() : nullptr; }
-  // Precondition: response_pace().
-  [[nodiscard]] ResponsePacing response_pacing() const {
-    return ResponsePacing{{env, id, rtt, responses.congestion(), *response_pace()}};
-  }
-  // Which packet asks for an acknowledgement.
-  [[nodiscard, gnu::always_inline]] AckRequests ack_requests() {
-    return AckRequests{{id, queue, rnr, limits(), admission}};
+    return SendingRate{{env, id, path.rtt, path.congestion, responses.congestion(), path.signals}};
   }
   [[nodiscard, gnu::always_inline]] MessageStart message_start() {
-    return MessageStart{{env, id, queue, fault, messages, scoreboard, segments, rtt, congestion, admission, responses,
-                         rnr, response_pace(), next}};
+    return MessageStart{{env, id, queue, fault, messages, scoreboard, segments, path.rtt, path.congestion, admission,
+                         responses, rnr, path.signals, next}};
   }
   // Precondition: a packet is pending.
   [[nodiscard]] Retransmissions retransmissions() {
-    return Retransmissions{{env, id, queue, fault, scoreboard, rtt, congestion, responses.congestion(), loss_recovery,
-                            admission, timers, rnr, response_pace(), paths.get(), sent_packets()}};
-  }
-  [[nodiscard]] RequestCopies request_copies() {
-    return RequestCopies{{env, id, queue, messages, scoreboard, responses, paths.get()}};
+    return Retransmissions{{env, id, queue, fault, scoreboard, path.rtt, path.congestion, responses.congestion(),
+                            losses.recovery, admission, timers, rnr, response_pace(path.signals), path.several.get(),
+                            sent_packets()}};
   }
   [[nodiscard]] SprayedRequests sprayed_requests() {
-    return SprayedRequests{{env, id, queue, fault, messages, scoreboard, timers, paths}};
+    return SprayedRequests{{env, id, queue, fault, messages, scoreboard, timers, path.several}};
   }
   [[nodiscard, gnu::always_inline]] CumulativeAcks cumulative_acks() {
-    return CumulativeAcks{{env, id, scoreboard, segments, responses, response_receiver, loss_recovery, admission,
-                           timers, rnr, paths, sender_judge}};
+    return CumulativeAcks{{env, id, scoreboard, segments, responses, response_receiver, losses.recovery, admission,
+                           timers, rnr, path.several, losses.judge}};
   }
   [[nodiscard]] RoundTrips round_trips() {
-    return RoundTrips{{env, id, scoreboard, rtt, congestion, responses.congestion(), admission, signals}};
+    return RoundTrips{
+        {env, id, scoreboard, path.rtt, path.congestion, responses.congestion(), admission, path.signals}};
   }
-  [[nodiscard]] LinkInquiries link_inquiries() { return {env, id, signals}; }
+  [[nodiscard]] LinkInquiries link_inquiries() { return {env, id, path.signals}; }
 
-  // --- post_send.cc ---
-  [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
-
-  // --- transmit_new.cc ---
+  // --- transmit/transmit_new.cc ---
   [[nodiscard]] bool ready_to_send_new(Instant now);
   bool poll_new(TransmitBatch& batch, Instant now);
-  bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  bool transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-
-  // --- transmit_small.cc ---
-  // Steady state: nothing is missing, no recovery in progress. Packets may leave in runs.
-  [[nodiscard]] bool in_steady_state() const {
-    return id.bitmap_agreed && !paths && !rnr.is_recovering() && !fault.is_set() && sender_judge == nullptr &&
-           !scoreboard.has_holes();
-  }
-  [[nodiscard]] bool may_run() const;
-  [[nodiscard]] bool is_small(const SendWqe& wqe) const {
-    return (wqe.opcode == WorkOpcode::kRdmaWrite || wqe.opcode == WorkOpcode::kSend) && wqe.length <= kCopiedBytesMax &&
-           wqe.length <= id.mtu() && (wqe.flags & kSendFence) == 0;
-  }
+  // Of several writers of new packets that which has its turn, then the next one. True: some, or it, were added.
   bool transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  struct SmallRun {
-    WorkOpcode opcode{};
-    RunSize allowed, used;
-    std::uint32_t ack_interval = 0, until_asked = 0;  // packets until one that asks for an acknowledgement
-    std::size_t packet_bytes = 0, room = 0;           // of the last; so many more of that size fit into the batch
-    Message message;                                  // the next one
-    wire::RunHeaders headers;
-    [[nodiscard]] bool writes() const { return opcode == WorkOpcode::kRdmaWrite; }
-  };
-  [[nodiscard]] bool is_last_posted(const Message& message) const { return message.wqe + 1 == queue.tail(); }
-  [[nodiscard]] SmallRun begin_run(Instant now) const;
-  bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  void end_run(const SmallRun& run, std::uint8_t path, Instant now);
-  void count_run(const RunSize& used, std::uint8_t path, Instant now);  // first transmissions
-
-  // --- transmit_single.cc ---
-  [[nodiscard]] bool is_single_request() const;
-  [[nodiscard]] const std::byte* piece_of(std::uint64_t number) const;
-  // `room`: bytes reserved behind BXTH; the caller writes them in the batch.
-  bool transmit_single(TransmitBatch& batch, std::size_t room, Instant now);
-
-  // --- transmit_middle.cc ---
-  [[nodiscard]] bool may_send_middle(const Message& message) const;
-  [[nodiscard]] std::uint64_t middle_allowed(const Message& message) const;
   bool transmit_middle(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-
-  // --- pace.cc ---
-  [[nodiscard]] bool has_signals() const { return signals && !signals->is_idle(id.recovery->wan); }  // to be honoured
+  bool transmit_next(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  // SingleRequest::transmit().
+  bool transmit_single(TransmitBatch& batch, std::size_t room, Instant now);
+  // --- requester.cc ---
   [[nodiscard]] bool has_output(Instant now);  // whatever its rate allows
   bool poll_requests(TransmitBatch& batch, Instant now);
-
-  // --- requester.cc ---
-  [[nodiscard]] PacketBuilder builder() const { return {id, queue, scoreboard}; }
-
-  // --- withdraw.cc ---
-  void withdraw(Instant made, Instant now);
 
   // --- handle_ack.cc ---
   void take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo, Instant now);

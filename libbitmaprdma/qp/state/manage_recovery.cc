@@ -69,10 +69,10 @@ RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant n
 std::vector<OpenGap> Requester::open_gaps(Instant now) const {
   Impl& me = *impl_;
   std::vector<OpenGap> open;
-  if (!me.loss_recovery) return open;
+  if (!me.losses.recovery) return open;
   const Psn newest = me.scoreboard.psn_of(me.response_receiver.seen()) - 1;
-  for (std::size_t i = 0; i < me.loss_recovery->response_gaps.size(); ++i) {
-    const GapRecord& gap = me.loss_recovery->response_gaps[i];
+  for (std::size_t i = 0; i < me.losses.recovery->response_gaps.size(); ++i) {
+    const GapRecord& gap = me.losses.recovery->response_gaps[i];
     open.push_back(open_gap(gap, newest, me.response_gaps().stalls_since(gap), now));
     open.back().response = true;
   }

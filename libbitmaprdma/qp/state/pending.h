@@ -7,8 +7,8 @@
 namespace brdma::qp {
 
 inline bool Requester::Impl::is_idle() const {
-  return queue.empty() && scoreboard.empty() && !rnr.waiting() && !loss_recovery && !has_signals() && !sender_judge &&
-         !paths;
+  return queue.empty() && scoreboard.empty() && !rnr.waiting() && !losses.recovery &&
+         !has_signals(path.signals, id.recovery->wan) && !losses.judge && !path.several;
 }
 
 inline bool Responder::Impl::only_acknowledges() const { return resources.empty() && !feedback.due() && !owed; }

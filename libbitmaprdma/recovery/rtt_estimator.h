@@ -16,6 +16,12 @@
 
 namespace brdma::recovery {
 
+// Others are ignored: a clock was set, or an echo was damaged.
+[[nodiscard]] inline bool is_possible_round_trip(Duration measured) {
+  constexpr Duration kMax = 30_s;
+  return measured > Duration{} && measured < kMax;
+}
+
 class RttEstimator {
  public:
   // Of a packet sent once, or whose reply identifies the transmission. Negative: taken as 0.

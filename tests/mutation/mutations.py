@@ -15,9 +15,9 @@ MUTATIONS = [
     ("what has arrived counts as executed", "qp/loss/scoreboard.cc", {
         "window_.advance(psn_of(cumulative_))": "window_.advance()",
     }),
-    ("a retransmission reads the packet's neighbour", "qp/loss/resend.cc", {
-        "cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);":
-            "cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first + (message.packets > sequence - message.first + 1)) * mtu);",
+    ("a retransmission reads the packet's neighbour", "qp/loss/retransmissions.cc", {
+        "cursor.seek(parts_.queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);":
+            "cursor.seek(parts_.queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first + (message.packets > sequence - message.first + 1)) * mtu);",
     }),
     ("a repeated atomic finds another's result", "qp/respond/responder_resources.cc", {
         "if ((*atomics_)[i].psn == psn) return": "if ((*atomics_)[i].psn == psn || true) return",
@@ -44,7 +44,7 @@ MUTATIONS = [
         "  return RequestVerdict::kResend;": "  return RequestVerdict::kRecent;",
     }),
     ("what a receiver that was not ready threw away is not sent again", "qp/loss/handle_ack.cc", {
-        "me.reported_arrivals().take_back(ack, base, now);": "",
+        "reported_arrivals(me).take_back(ack, base, now);": "",
     }),
     ("no probe, no timeout", "qp/timers/deadlines.cc", {
         "if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;":
@@ -201,7 +201,7 @@ MUTATIONS = [
     }),
     # --- owners of the transport core ---
     ("a response of an unknown request decides what a timeout was", "qp/read/handle_response.cc", {
-        "if (timers.has_undecided() && requested_once) [[unlikely]]": "if (timers.has_undecided()) [[unlikely]]",
+        "if (me.timers.has_undecided() && request.once) [[unlikely]]": "if (me.timers.has_undecided()) [[unlikely]]",
     }),
     ("a repeated sequence NAK goes back at once", "qp/loss/refusals.cc", {
         "if (repeated && since <": "if (false && repeated && since <",

@@ -17,6 +17,7 @@
 #include "qp/read/response_pacing.h"
 #include "qp/send/admission.h"
 #include "qp/send/local_references.h"
+#include "qp/send/message_start.h"
 #include "qp/send/sending_rate.h"
 #include "qp/timers/deadlines.h"
 #include "qp/timers/progress.h"
@@ -107,8 +108,8 @@ struct SenderParts {
                                  judge != nullptr, sent(), progress(), inquiries(), lengths()}};
   }
   [[nodiscard]] qp::ReportedLosses losses() {
-    return qp::ReportedLosses{{environment, identity, scoreboard, rtt, congestion, loss, timers, rnr, order,
-                               signals.get(), paths.get(), sent()}};
+    return qp::ReportedLosses{
+        {environment, identity, scoreboard, rtt, congestion, timers, rnr, order, signals.get(), paths.get(), sent()}};
   }
   [[nodiscard]] qp::ResponseGaps gaps() {
     return qp::ResponseGaps{{environment, identity, scoreboard, messages, rtt, responses, receiver, loss}};
@@ -126,7 +127,9 @@ struct SenderParts {
                              paths.get(), sent(), gaps(), inquiries(), lengths()}};
   }
   [[nodiscard]] qp::LinkInquiries inquiries() { return {environment, identity, signals}; }
-  [[nodiscard]] qp::LocalReferences references() { return qp::LocalReferences{{environment, identity, queue, cut}}; }
+  [[nodiscard]] qp::LocalReferences references() {
+    return qp::LocalReferences{{environment, identity, queue, next.cut}};
+  }
   [[nodiscard]] qp::SendingRate rate() {
     return qp::SendingRate{{environment, identity, rtt, congestion, responses.congestion(), signals}};
   }
@@ -157,7 +160,7 @@ struct SenderParts {
   qp::Admission admission;
   qp::ResponseAdmission responses;
   qp::ResponseReceiver receiver;
-  std::uint32_t cut = 0;
+  qp::NextMessage next;
   qp::RetransmissionTimers timers;
   qp::ReceiverNotReady rnr;
   recovery::FeedbackOrder order;

@@ -35,10 +35,10 @@ void LinkInquiries::on_timed_out(std::uint32_t packets, Instant now) const {
 
 bool Requester::inquiry_due(Instant now) const {
   const Impl& me = *impl_;
-  if (!me.signals || !me.signals->inquiry) [[likely]]
+  if (!me.path.signals || !me.path.signals->inquiry) [[likely]]
     return false;
   return me.id.can_send() && me.id.bitmap_agreed && me.id.peer_knows_link_state &&
-         me.signals->inquiry->is_due(me.id.recovery->wan, now);
+         me.path.signals->inquiry->is_due(me.id.recovery->wan, now);
 }
 
 // With the addresses and ports of the data, so that it takes the same path.
@@ -58,7 +58,7 @@ bool Requester::poll_inquiry(TransmitBatch& batch, Instant now) {
   bth.opcode = static_cast<std::uint8_t>(wire::Control::kLinkStateInquiry);
   bth.dest_qpn = me.id.attributes.destination_qpn;
   batch.add_control(bth, ConstBytes{body.data(), size});
-  me.signals->inquiry->asked(nonce, now + me.timer_lengths().replies(), now);
+  me.path.signals->inquiry->asked(nonce, now + me.timer_lengths().replies(), now);
   me.env.count(Counter::kLinkStateInquiriesSent);
   return true;
 }
@@ -67,7 +67,7 @@ bool Requester::poll_inquiry(TransmitBatch& batch, Instant now) {
 void Requester::handle_link_state(const wire::LinkStateFeedback& feedback) {
   Impl& me = *impl_;
   me.env.count(Counter::kLinkStateFeedback);
-  recovery::LinkInquiry* const inquiry = me.signals ? me.signals->inquiry.get() : nullptr;
+  recovery::LinkInquiry* const inquiry = me.path.signals ? me.path.signals->inquiry.get() : nullptr;
   if (inquiry == nullptr) return me.env.count(Counter::kLinkStateUnasked);
   const WanConfig& config = me.id.recovery->wan;
   const recovery::LinkFacts link = facts_of(feedback);
@@ -106,18 +106,18 @@ void LinkInquiries::conclude(Instant now) const {
 }
 
 void Requester::set_managed(congestion::ManagedDestination* destination) {
-  if (impl_ == nullptr || (destination == nullptr && !impl_->signals)) return;
-  made(impl_->signals).managed = destination;
+  if (impl_ == nullptr || (destination == nullptr && !impl_->path.signals)) return;
+  made(impl_->path.signals).managed = destination;
 }
 
 congestion::ManagedDestination* Requester::managed() const {
-  return impl_ != nullptr && impl().signals ? impl().signals->managed : nullptr;
+  return impl_ != nullptr && impl().path.signals ? impl().path.signals->managed : nullptr;
 }
 
 Bandwidth Requester::delivered() const {
   if (impl_ == nullptr) return {};
   // The window's own rate covers rounds that it bounded: without a bound, or with little to send, there are none.
-  return Bandwidth::from_bps(std::max(impl_->congestion.delivered(), impl_->congestion.throughput()) * 8);
+  return Bandwidth::from_bps(std::max(impl_->path.congestion.delivered(), impl_->path.congestion.throughput()) * 8);
 }
 
 }  // namespace brdma::qp

@@ -13,16 +13,16 @@ namespace brdma {
 namespace qp {
 
 bool Requester::stopped_query_due() const {
-  if (impl_ == nullptr || !impl().signals || !impl().signals->stopped.has_due()) [[likely]]
+  if (impl_ == nullptr || !impl().path.signals || !impl().path.signals->stopped.has_due()) [[likely]]
     return false;
   const Impl& me = impl();
-  return me.id.can_send() && !me.scoreboard.empty() && me.signals->stopped.is_due(me.timers.progress());
+  return me.id.can_send() && !me.scoreboard.empty() && me.path.signals->stopped.is_due(me.timers.progress());
 }
 
-bool Requester::has_stopped_query() const { return impl().signals && impl().signals->stopped.has_due(); }
+bool Requester::has_stopped_query() const { return impl().path.signals && impl().path.signals->stopped.has_due(); }
 
-std::uint64_t Requester::stopped_queries() const { return impl().signals->stopped.queries(); }
-void Requester::forget_stopped_query() { impl().signals->stopped.forget_due(); }
+std::uint64_t Requester::stopped_queries() const { return impl().path.signals->stopped.queries(); }
+void Requester::forget_stopped_query() { impl().path.signals->stopped.forget_due(); }
 
 // The batch goes to QP 1 of the peer's host.
 void Requester::add_stopped_query(TransmitBatch& batch, Instant now) {
@@ -31,7 +31,7 @@ void Requester::add_stopped_query(TransmitBatch& batch, Instant now) {
   const std::int64_t silent = std::clamp<std::int64_t>((now - me.timers.progress()).ns() / kNsPerMs, 0, 0xFFFF'FFFF);
   const wire::StoppedQuery query{.source_qpn = me.id.qpn,
                                  .peer_qpn = me.id.attributes.destination_qpn,
-                                 .nonce = me.signals->stopped.asked(me.env.query_nonces.next(), now),
+                                 .nonce = me.path.signals->stopped.asked(me.env.query_nonces.next(), now),
                                  .silent_ms = static_cast<std::uint32_t>(silent)};
   std::array<std::byte, wire::kStoppedQuerySize> body;
   const std::size_t size = wire::emit_stopped_query(query, body.data());
@@ -45,8 +45,8 @@ void Requester::add_stopped_query(TransmitBatch& batch, Instant now) {
 void Requester::handle_stopped_reply(const wire::StoppedReply& reply, Instant now) {
   using Verdict = recovery::StoppedPeer::Verdict;
   Impl& me = *impl_;
-  if (!me.signals || me.scoreboard.empty()) return me.env.count(Counter::kStoppedRepliesIgnored);
-  switch (me.signals->stopped.replied(reply.nonce, me.timers.progress(), me.deadlines().stopped_limits(), now)) {
+  if (!me.path.signals || me.scoreboard.empty()) return me.env.count(Counter::kStoppedRepliesIgnored);
+  switch (me.path.signals->stopped.replied(reply.nonce, me.timers.progress(), me.deadlines().stopped_limits(), now)) {
     case Verdict::kUnasked:
     case Verdict::kTooLate:
       return me.env.count(Counter::kStoppedRepliesIgnored);

@@ -17,8 +17,8 @@ bool QueuePair::on_cumulative_ack(ConstBytes packet, Instant now) {
   if (environment_.sink != nullptr) [[unlikely]]
     trace_ack(packet, now);
   qp::Requester::Impl& requester = requester_.impl();
-  const qp::Requester::Impl::CumulativeAck all = qp::Requester::Impl::plain(ack);
-  if (!requester.acknowledges_all(all)) {
+  const qp::CumulativeAck all = qp::CumulativeAck::of(ack);
+  if (!requester.cumulative_acks().acknowledges_all(all)) {
     process_general(packet, now);
     return true;
   }
@@ -46,9 +46,10 @@ void QueuePair::process_general(ConstBytes packet, Instant now) {
 void QueuePair::process_piggybacked(ConstBytes packet, Instant now) {
   const std::byte* const bxth = packet.data() + wire::kBthSize;
   const wire::Field<wire::kPiggybackSize> bytes{bxth + wire::kBxthSize, wire::kPiggybackSize};
-  const qp::Requester::Impl::CumulativeAck all = qp::Requester::Impl::plain(wire::parse_piggyback(bytes));
+  const qp::CumulativeAck all = qp::CumulativeAck::of(wire::parse_piggyback(bytes));
   qp::Requester::Impl& requester = requester_.impl();
-  const bool usual = identity_.can_send() && negotiates(identity_.recovery->mode) && requester.acknowledges_all(all);
+  const bool usual =
+      identity_.can_send() && negotiates(identity_.recovery->mode) && requester.cumulative_acks().acknowledges_all(all);
   if (!usual) {
     return take_piggyback(wire::parse_bxth(wire::Field<wire::kBxthSize>{bxth, wire::kBxthSize}),
                           wire::parse_piggyback(bytes), now);

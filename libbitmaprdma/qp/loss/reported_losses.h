@@ -32,7 +32,6 @@ class ReportedLosses {
     const Scoreboard& scoreboard;
     const recovery::RttEstimator& rtt;
     congestion::DelayWindow& congestion;
-    PooledLossRecovery& loss;
     RetransmissionTimers& timers;
     ReceiverNotReady& rnr;
     recovery::FeedbackOrder& order;

@@ -37,6 +37,10 @@ class SenderJudge {
   void follow_irn(const IrnTimeouts& timeouts) {
     judge_ = Selective{.judge = recovery::SelectiveJudge{recovery::SelectiveJudge::Rule::kIrn}, .irn = timeouts};
   }
+  // Packet `sequence` has left, in bitmap mode.
+  void on_sent(std::uint64_t sequence, Instant now) {
+    if (recovery::DelayJudge* const log = delays()) log->sent(sequence, now);
+  }
   // When the next packet may count as lost without an acknowledgement. `silent_wait`: a probe's timeout.
   [[nodiscard]] std::optional<Instant> judged_at(Duration walk_interval, Duration silent_wait) const {
     if (const auto* delays = std::get_if<recovery::DelayJudge>(&judge_))

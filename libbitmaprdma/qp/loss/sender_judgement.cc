@@ -8,10 +8,6 @@ namespace brdma::qp {
 
 using bitmap::EntryState;
 
-void SenderJudgement::on_sent(Sequence sequence, Instant now) const {
-  if (recovery::DelayJudge* const delays = parts_.judge.delays()) delays->sent(sequence, now);
-}
-
 // Records the send time before the entry is acknowledged.
 void SenderJudgement::on_delivered(Sequence sequence, Instant now) const {
   const Instant sent = parts_.scoreboard.sent_at(sequence, now);

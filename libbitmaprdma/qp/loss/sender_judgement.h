@@ -34,8 +34,6 @@ class SenderJudgement {
   // Marks a packet for retransmission, for that reason.
   using Resend = FunctionRef<void(Sequence, Counter)>;
 
-  // Packet `sequence` has left, in bitmap mode.
-  void on_sent(Sequence sequence, Instant now) const;
   // What is in flight when bitmap mode is agreed on was sent before anything could be learnt from it.
   void on_bitmap_agreed(Instant now) const;
   // Packet `sequence` is about to be acknowledged.
@@ -63,5 +61,11 @@ class SenderJudgement {
 
   Parts parts_;
 };
+
+// Packet `sequence` has left: for the first time, or again. `judge`: nullptr where the sender does not judge losses.
+inline void judge_sent(SenderJudge* judge, const Identity& id, Sequence sequence, Instant now) {
+  if (judge != nullptr && id.bitmap_agreed) [[unlikely]]
+    judge->on_sent(sequence, now);
+}
 
 }  // namespace brdma::qp

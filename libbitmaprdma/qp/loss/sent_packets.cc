@@ -157,6 +157,17 @@ std::uint32_t SentPackets::retransmit_range(Sequence from, Sequence to, Counter 
   return requested;
 }
 
+void SentPackets::withdraw(Instant made, Instant now) const {
+  constexpr Duration kTick = 64_ns;  // resolution of the kept times
+  const Scoreboard& board = parts_.scoreboard;
+  for (Sequence at = board.base(); at < board.next(); ++at) {
+    const EntryState state = board.state(at);
+    const bool under_way = state == EntryState::kSentUnacked || state == EntryState::kRetransmittedUnacked;
+    if (!under_way || board.sent_at(at, now) + kTick < made) continue;
+    retransmit(at, message_of(at), Counter::kRetransmittedTimeout, now);
+  }
+}
+
 void SentPackets::left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path, Instant now) const {
   parts_.scoreboard.left_again(sequence, payload, path, now);
   note_left(sequence, now);

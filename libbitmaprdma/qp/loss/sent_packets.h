@@ -49,6 +49,10 @@ class SentPackets {
   };
   explicit SentPackets(const Parts& parts) : parts_(parts) {}
 
+  // Precondition: the sender judges losses.
+  [[nodiscard]] SenderJudgement judgement() const {
+    return SenderJudgement{{parts_.id, parts_.scoreboard, parts_.messages, parts_.segments, *parts_.judge}};
+  }
   [[nodiscard]] Message& message_of(Sequence sequence) const { return parts_.messages[parts_.messages.find(sequence)]; }
   // The state of a queue pair with losses, which begins here if there is none.
   [[nodiscard]] LossRecovery& repairing() const {
@@ -74,13 +78,18 @@ class SentPackets {
   bool retransmit(Sequence sequence, const Message& message, Counter cause, Instant now) const;
   // All unacknowledged packets in [from, to), a request with responses as a whole. Returns how many.
   std::uint32_t retransmit_range(Sequence from, Sequence to, Counter cause, Instant now) const;
+  // The packets in flight that left from `made` on have not left after all: their batch was withdrawn.
+  void withdraw(Instant made, Instant now) const;
+  // retransmit(), one by one, for whoever chooses the packets.
+  [[nodiscard]] auto retransmitting(Counter cause, Instant now) const {
+    return [packets = *this, cause, now](Sequence at) {
+      return packets.retransmit(at, packets.message_of(at), cause, now);
+    };
+  }
   // A pending packet, or a response that is requested again, has left.
   void left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path, Instant now) const;
   // A packet, or a request, has left: for the first time, or again.
-  void note_left(Sequence sequence, Instant now) const {
-    if (parts_.judge != nullptr && parts_.id.bitmap_agreed) [[unlikely]]
-      judgement().on_sent(sequence, now);
-  }
+  void note_left(Sequence sequence, Instant now) const { judge_sent(parts_.judge, parts_.id, sequence, now); }
 
   // --- for a probe ---
   // The newest unacknowledged packet. If all have arrived but their execution is not acknowledged (the last
@@ -90,9 +99,6 @@ class SentPackets {
   [[nodiscard]] Sequence oldest_open() const;
 
  private:
-  [[nodiscard]] SenderJudgement judgement() const {
-    return SenderJudgement{{parts_.id, parts_.scoreboard, parts_.messages, parts_.segments, *parts_.judge}};
-  }
   void acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now) const;
   [[nodiscard]] std::uint64_t payload_of(Sequence from, Sequence to) const;
   void note_overtaken(Sequence late, Instant now) const;

@@ -55,6 +55,16 @@ void SendPaths::request_sent(std::uint8_t number, Instant now) {
   if (!path.silent_since) path.silent_since = now;
 }
 
+void SendPaths::put_fields(wire::Packet& packet, std::uint8_t path, std::uint32_t psns, bool again, Instant now) {
+  packet.bxth.path = path;
+  if (!again) packet.bxth.before = before(path, packet.bth.psn, psns);
+  if (wire::is_answered(packet.op)) {
+    request_sent(path, now);
+  } else {
+    sent(path, now);
+  }
+}
+
 SendPaths::RoundTripSample SendPaths::request_answered(std::uint8_t number, std::uint16_t back, Instant sent,
                                                        Instant now, Duration waited) {
   const Duration round_trip = now - sent;

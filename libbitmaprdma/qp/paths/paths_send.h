@@ -35,6 +35,7 @@
 #include "recovery/rtt_estimator.h"
 #include "wire/crc/icrc.h"
 #include "wire/headers.h"
+#include "wire/packet.h"
 
 namespace brdma::qp {
 
@@ -62,6 +63,9 @@ class SendPaths {
   wire::BeforeOnPath before(std::uint8_t path, Psn psn, std::uint32_t psns) {
     return paths_[path].trail.extend(psn, psns);
   }
+  // The packet, of `psns` PSNs, is about to be added to a batch on that path: sets its path, and the header field about
+  // earlier packets there.
+  void put_fields(wire::Packet& packet, std::uint8_t path, std::uint32_t psns, bool again, Instant now);
   struct RoundTripSample : RoundTripSamples::RoundTripSample {  // sample for the congestion window
     bool returned = false;                                      // the path was set aside and is in use again
   };

@@ -31,7 +31,7 @@ struct Message {
   std::uint8_t first_operation = 0;  // its first segment's number
   bool last_of_wqe = true;
   bool request_received = false;   // answered: the peer has the request, only responses are missing
-  bool copied = false;             // READ: its request has left a second time, unasked (copy_request.cc)
+  bool copied = false;             // READ: its request has left a second time, unasked (request_copies.h)
   bool reported_dropped = false;   // READ: a switch reported a dropped request of it; another may have arrived
   bool in_flight_counted = false;  // answered: its request counts against the peer's credit
 
@@ -69,6 +69,13 @@ class MessageTable {
       (messages_[middle].first <= sequence ? low : high) = middle;
     }
     return low;
+  }
+  // That message. Precondition: the same.
+  [[nodiscard]] Message& of(Sequence sequence) { return messages_[find(sequence)]; }
+  [[nodiscard]] const Message& of(Sequence sequence) const { return messages_[find(sequence)]; }
+  // All of them have left: the next packet, `next`, is of a message that has not begun.
+  [[nodiscard]] bool all_left(Sequence next) const {
+    return messages_.empty() || messages_[messages_.size() - 1].end() == next;
   }
 
  private:

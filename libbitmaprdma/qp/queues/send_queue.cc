@@ -50,4 +50,10 @@ bool SendQueue::copy_inline(const SendRequest& request) {
   return true;
 }
 
+bool SendQueue::only_local_behind() const {
+  std::uint64_t next = next_;
+  while (next != tail_ && is_local((*this)[next].opcode)) ++next;
+  return next == tail_;
+}
+
 }  // namespace brdma::qp

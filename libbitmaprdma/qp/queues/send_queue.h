@@ -51,6 +51,10 @@ class SendQueue {
   [[nodiscard]] bool empty() const { return head_ == tail_; }
   [[nodiscard]] std::uint64_t room() const { return entries_max_ - (tail_ - head_); }
   [[nodiscard]] bool full() const { return room() == 0; }
+  // All posted requests that send a packet have begun.
+  [[nodiscard]] bool nothing_behind() const {
+    return next_ == tail_ || (is_local((*this)[next_].opcode) && only_local_behind());
+  }
 
   [[nodiscard]] const SendWqe& operator[](std::uint64_t number) const { return wqes_[slot(number)]; }
   [[nodiscard]] std::span<const Sge> sges(std::uint64_t number) const {
@@ -104,6 +108,7 @@ class SendQueue {
   [[nodiscard]] std::size_t slots_max() const { return std::bit_ceil(std::size_t{entries_max_}); }
   [[nodiscard]] std::size_t slot(std::uint64_t number) const { return number & (slots_ - 1); }
   [[nodiscard]] std::size_t inline_slot(std::uint64_t number) const { return number & (slots_max() - 1); }
+  [[nodiscard]] bool only_local_behind() const;
   void grow();
   bool copy_data(const SendRequest& request, std::size_t slot);  // inline data, or the scatter list
   bool copy_inline(const SendRequest& request);

@@ -81,7 +81,7 @@ class TransmitBatch {
   // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read again, for the
   // ICRC, before finish() returns.
   void add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes);
-  // A packet of a run (qp/send/transmit_small.cc, qp/send/transmit_middle.cc, qp/respond/serve_read_middle.cc), of
+  // A packet of a run (qp/transmit/small_runs.h, qp/transmit/middle_runs.h, qp/respond/serve_read_middle.cc), of
   // bitmap mode. Precondition: fits().
   void add_of_run(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own, std::span<const Slice> payload,
                   std::size_t payload_bytes);

@@ -42,7 +42,7 @@ class ResponseAdmission {
     if (read) arrived_ += std::min(bytes, ~arrived_);
   }
   void on_message_done() { --messages_; }
-  // A request did not arrive: so many of the next READ requests leave twice (qp/read/copy_request.cc).
+  // A request did not arrive: so many of the next READ requests leave twice (qp/read/request_copies.h).
   static constexpr std::uint8_t kCopiesAfterLoss = 128;
   void on_request_lost() { copies_ = kCopiesAfterLoss; }
   [[nodiscard]] std::uint8_t copies_left() const { return copies_; }

@@ -1,6 +1,6 @@
-// Fast path for MIDDLE packets of a READ response, in runs. Common fields are computed once, as in transmit_middle.cc
-// for requests. It does the same as response_sender.cc for each packet; that takes everything else: standard packets,
-// several paths, retransmissions.
+// Fast path for MIDDLE packets of a READ response, in runs. Common fields are computed once, as in
+// transmit/middle_runs.h for requests. It does the same as response_sender.cc for each packet; that takes everything
+// else: standard packets, several paths, retransmissions.
 #include <algorithm>
 
 #include "qp/respond/response_sender.h"

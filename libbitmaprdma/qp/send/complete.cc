@@ -1,34 +1,22 @@
-// Completions: in posting order, each work request once. Unsignaled ones are silent unless they fail.
+// Each acknowledgement and each response ends here: one call from the rooms of both (passed_messages.h).
+#include "qp/send/passed_messages.h"
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {
-// Moves the base over executed and answered packets; a message that the base has passed is done.
-void Requester::Impl::advance(Instant now) {
-  const Psn before = scoreboard.base_psn();
-  const std::uint32_t dropped = scoreboard.advance(now);
-  if (dropped == 0) return;
-  if (ReceivePaths* const several = response_receiver.paths()) [[unlikely]]
-    several->forget(before, dropped);
-  env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);
-  if (const std::size_t done = segments.retire_before(scoreboard.base()); done > 0)
-    env.count(Counter::kOperationsDone, done);
-  if (loss_recovery) [[unlikely]] {
-    loss_recovery->on_base_moved(scoreboard.base_psn(), scoreboard.base(), now);
-    if (loss_recovery->done() && scoreboard.retransmitted() == 0) loss_recovery.end(env.loss_recovery);
-  }
-  complete_passed(now);
+
+namespace {
+
+[[gnu::always_inline]] inline PassedMessages passed(Requester::Impl& me) {
+  return PassedMessages{{me.scoreboard, me.messages, me.segments, me.losses.recovery, me.responses,
+                         me.response_receiver, me.completer()}};
 }
 
-// Completes the messages that the base has passed.
-void Requester::Impl::complete_passed(Instant now) {
-  while (!messages.empty() && messages.front().end() <= scoreboard.base()) {
-    const Message& message = messages.front();
-    const bool answered = message.answered(), last = message.last_of_wqe, send = message.kind == MessageKind::kSend;
-    messages.pop_front();
-    if (answered) responses.on_message_done();
-    if (last && send) env.count(Counter::kSends);
-    if (last) completer().complete(CompletionStatus::kSuccess, now);
-  }
+}  // namespace
+
+void Requester::Impl::advance(Instant now) {
+  if (passed(*this).advance(now)) complete_passed(now);
 }
+
+void Requester::Impl::complete_passed(Instant now) { passed(*this).complete(now); }
 
 }  // namespace brdma::qp

@@ -43,6 +43,15 @@ struct CongestionState {
   std::optional<Instant> edn_applied_at;  // the last explicit drop notification that caused a retransmission
 };
 
+// It is to be honoured: something of it delays output, is to be sent, or has a deadline.
+[[nodiscard]] inline bool has_signals(const std::unique_ptr<CongestionState>& state, const WanConfig& config) {
+  return state && !state->is_idle(config);
+}
+// nullptr: READ responses are not paced.
+[[nodiscard]] inline ResponsePace* response_pace(const std::unique_ptr<CongestionState>& state) {
+  return state ? state->responses.get() : nullptr;
+}
+
 inline CongestionState& made(std::unique_ptr<CongestionState>& state) {
   if (!state) state = std::make_unique<CongestionState>();
   return *state;

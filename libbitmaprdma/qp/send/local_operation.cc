@@ -1,35 +1,29 @@
-// Local work requests: a memory window is bound or invalidated, in order. All earlier posts have begun by then (and
-// with a fence, our READs and atomics are answered); no later one begins earlier. So a SEND that passes a window to the
-// peer finds it bound. It completes after all earlier posts.
-#include "qp/send/requester_impl.h"
+#include "qp/send/local_operation.h"
 
 namespace brdma::qp {
 
-bool Requester::Impl::only_local_behind() const {
-  std::uint64_t next = queue.next();
-  while (next != queue.tail() && is_local(queue[next].opcode)) ++next;
-  return next == queue.tail();
-}
-
-// Precondition: ready_to_send_new(), and a local operation is next.
-bool Requester::Impl::execute_local(Instant now) {
+bool LocalOperations::execute(Instant now) const {
+  const Identity& id = parts_.id;
+  memory::MemoryTable& memory = parts_.env.memory;
+  SendQueue& queue = parts_.queue;
   const std::uint64_t number = queue.next();
   const SendWqe& wqe = queue[number];
   if (wqe.opcode == WorkOpcode::kLocalInvalidate) {
-    if (!env.memory.invalidate(id.accessor(), wqe.immediate_be)) {
-      fault.set(number, CompletionStatus::kLocalQpOperationError);
+    if (!memory.invalidate(id.accessor(), wqe.immediate_be)) {
+      parts_.fault.set(number, CompletionStatus::kLocalQpOperationError);
       return false;
     }
-  } else if (!env.memory.bind(id.accessor(), {.key = wqe.rkey,
-                                              .lkey = wqe.immediate_be,
-                                              .address = wqe.remote_address,
-                                              .length = wqe.compare_or_add,
-                                              .access = static_cast<std::uint32_t>(wqe.swap)})) {
-    fault.set(number, CompletionStatus::kWindowBindError);
+  } else if (!memory.bind(id.accessor(), {.key = wqe.rkey,
+                                          .lkey = wqe.immediate_be,
+                                          .address = wqe.remote_address,
+                                          .length = wqe.compare_or_add,
+                                          .access = static_cast<std::uint32_t>(wqe.swap)})) {
+    parts_.fault.set(number, CompletionStatus::kWindowBindError);
     return false;
   }
   queue.begin_next();
-  if (queue.head() == number) completer().complete(CompletionStatus::kSuccess, now);
+  if (queue.head() == number)
+    WorkCompleter{parts_.env, id, queue, parts_.fault}.complete(CompletionStatus::kSuccess, now);
   return true;
 }
 

@@ -2,6 +2,7 @@
 // packets (CNP, IBTA annex A17).
 #include <algorithm>
 
+#include "qp/read/response_pacing.h"
 #include "qp/send/requester_impl.h"
 #include "qp/state/queue_pair.h"
 
@@ -21,13 +22,13 @@ bool CongestionState::is_idle(const WanConfig& config) const {
 }
 
 congestion::RateControl* Requester::rate() const {
-  return impl_ != nullptr && impl_->signals && impl_->signals->rate ? &*impl_->signals->rate : nullptr;
+  return impl_ != nullptr && impl_->path.signals && impl_->path.signals->rate ? &*impl_->path.signals->rate : nullptr;
 }
 
 Pace Requester::pace() const {
-  if (impl_ == nullptr || !impl_->signals) [[likely]]
+  if (impl_ == nullptr || !impl_->path.signals) [[likely]]
     return {};
-  CongestionState& signals = *impl_->signals;
+  CongestionState& signals = *impl_->path.signals;
   return {.rate = rate(),
           .spread = signals.spread ? &*signals.spread : nullptr,
           .managed = signals.managed != nullptr ? &signals.managed->pacer : nullptr};
@@ -35,7 +36,7 @@ Pace Requester::pace() const {
 
 // After output: does more output wait for its rate?
 void Requester::note_paced(bool more, Instant now) {
-  CongestionState& signals = *impl_->signals;
+  CongestionState& signals = *impl_->path.signals;
   const bool waits = more && pace().allowance(now) == 0;
   if (waits && !signals.waits) impl_->env.count(Counter::kPaceWaits);
   signals.waits = waits;
@@ -45,14 +46,16 @@ void Requester::note_paced(bool more, Instant now) {
     const SendQueue& queue = impl_->queue;
     const bool read_next =
         queue.next() != queue.tail() && !impl_->fault.is_set() && queue[queue.next()].opcode == WorkOpcode::kRdmaRead;
-    impl_->response_pacing().note_waiting(read_next, now);
+    const Impl& me = *impl_;
+    ResponsePacing{{me.env, me.id, me.path.rtt, me.responses.congestion(), *signals.responses}}.note_waiting(read_next,
+                                                                                                             now);
   }
 }
 
 // Waiting output is tried again.
 void Requester::end_pace_wait(Instant now) {
-  if (!impl_->signals) return;
-  CongestionState& signals = *impl_->signals;
+  if (!impl_->path.signals) return;
+  CongestionState& signals = *impl_->path.signals;
   if (signals.waits && pace().any() && now >= pace().ready_at()) signals.waits = false;
   if (signals.responses && signals.responses->waits && now >= signals.responses->rate.ready_at()) {
     signals.responses->waits = false;
@@ -60,8 +63,8 @@ void Requester::end_pace_wait(Instant now) {
 }
 
 std::optional<Instant> Requester::paced_until() const {
-  if (!impl_->signals) return std::nullopt;
-  const CongestionState& signals = *impl_->signals;
+  if (!impl_->path.signals) return std::nullopt;
+  const CongestionState& signals = *impl_->path.signals;
   std::optional<Instant> first;
   if (signals.responses && signals.responses->waits) first = signals.responses->rate.ready_at();
   if (!signals.waits) return first;
@@ -81,7 +84,7 @@ void Requester::note_marked(Instant now) {
   impl_->env.count(Counter::kMarkedPackets);
   const Duration interval = impl_->id.recovery->congestion.cnp_interval;
   if (interval == Duration{}) return;
-  CongestionState& signals = made(impl_->signals);
+  CongestionState& signals = made(impl_->path.signals);
   signals.cnp_due = signals.cnps.on_marked(now, interval) || signals.cnp_due;
 }
 
@@ -89,10 +92,10 @@ void Requester::note_responses_dropped(std::uint64_t bytes, Instant now) {
   congestion::RateControl* const own = rate();
   if (own == nullptr || !own->paces_responses() || !own->config().edn) return;
   impl_->env.count(Counter::kEdnReductions);
-  own->on_drops(bytes, std::max(impl_->rtt.smoothed(), impl_->id.recovery->resend_interval_min), now);
+  own->on_drops(bytes, std::max(impl_->path.rtt.smoothed(), impl_->id.recovery->resend_interval_min), now);
 }
 
-bool Requester::cnp_due() const { return impl_->signals && impl_->signals->cnp_due; }
+bool Requester::cnp_due() const { return impl_->path.signals && impl_->path.signals->cnp_due; }
 
 // A packet of its own, and a standard one for any peer: routers and NICs know it.
 bool Requester::poll_cnp(TransmitBatch& batch) {
@@ -105,7 +108,7 @@ bool Requester::poll_cnp(TransmitBatch& batch) {
   packet.bth.dest_qpn = impl_->id.attributes.destination_qpn;
   if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, /*bitmap=*/false)) return false;
   batch.add(packet, {}, 0);
-  impl_->signals->cnp_due = false;
+  impl_->path.signals->cnp_due = false;
   impl_->env.count(Counter::kCnpSent);
   return true;
 }

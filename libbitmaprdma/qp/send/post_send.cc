@@ -39,33 +39,8 @@ bool confirmed_valid(const SendRequest& request, std::uint32_t length) {
          request.compare_or_add <= std::numeric_limits<std::uint32_t>::max();
 }
 
-}  // namespace
-
-Status Requester::post_send(std::span<const SendRequest> requests, std::size_t& posted) {
-  Impl& me = impl();
-  std::uint32_t length = 0;
-  for (posted = 0; posted < requests.size(); ++posted) {
-    const SendRequest& request = requests[posted];
-    if (plainly_valid(request)) [[likely]] {
-      length = request.sges.front().length;
-    } else if (const Status status = me.check(request, length); !status.ok()) {
-      return status;
-    }
-    if (me.queue.full()) return Status{ENOMEM};
-    if (!me.queue.push(request, length)) return Status{EFAULT};
-  }
-  return Status::success();
-}
-
-Status Requester::check_send(std::span<const SendRequest> requests) const {
-  std::uint32_t length = 0;
-  for (const SendRequest& request : requests) {
-    if (const Status status = impl_->check(request, length); !status.ok()) return status;
-  }
-  return requests.size() > impl_->queue.room() ? Status{ENOMEM} : Status::success();
-}
-
-Status Requester::Impl::check(const SendRequest& request, std::uint32_t& length) const {
+// `length`: of the whole message.
+Status check(const Identity& id, const SendRequest& request, std::uint32_t& length) {
   constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
   if (!known(request.opcode) || (request.flags & ~kFlags) != 0) return Status{EINVAL};
   // The count before anything is read: a wild one leads out of the caller's list. Inline data is copied now, so the
@@ -89,6 +64,32 @@ Status Requester::Impl::check(const SendRequest& request, std::uint32_t& length)
   if (is_atomic(request.opcode) && (request.sges.size() != 1 || length < kAtomicBytes)) return Status{EINVAL};
   if (is_atomic(request.opcode)) length = kAtomicBytes;
   return Status::success();
+}
+
+}  // namespace
+
+Status Requester::post_send(std::span<const SendRequest> requests, std::size_t& posted) {
+  Impl& me = impl();
+  std::uint32_t length = 0;
+  for (posted = 0; posted < requests.size(); ++posted) {
+    const SendRequest& request = requests[posted];
+    if (plainly_valid(request)) [[likely]] {
+      length = request.sges.front().length;
+    } else if (const Status status = check(me.id, request, length); !status.ok()) {
+      return status;
+    }
+    if (me.queue.full()) return Status{ENOMEM};
+    if (!me.queue.push(request, length)) return Status{EFAULT};
+  }
+  return Status::success();
+}
+
+Status Requester::check_send(std::span<const SendRequest> requests) const {
+  std::uint32_t length = 0;
+  for (const SendRequest& request : requests) {
+    if (const Status status = check(impl_->id, request, length); !status.ok()) return status;
+  }
+  return requests.size() > impl_->queue.room() ? Status{ENOMEM} : Status::success();
 }
 
 }  // namespace brdma::qp

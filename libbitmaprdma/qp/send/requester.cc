@@ -36,14 +36,15 @@ bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
 
 bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
   Impl& me = *this;
-  if (!me.id.can_send() || me.rnr.waiting() || me.loss_recovery.paused(now)) return false;
-  if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
+  if (!me.id.can_send() || me.rnr.waiting() || me.losses.recovery.paused(now)) return false;
+  if (me.path.several && me.path.several->is_probe(batch.path()) && me.sprayed_requests().poll_probe(batch, now))
+      [[unlikely]]
     return true;
-  const bool resent = me.poll_resend(batch, now);
+  const bool resent = me.scoreboard.pending() > 0 && me.retransmissions().poll(batch, now);
   // New packets only after retransmissions: a standard peer takes nothing else.
   const bool added = me.scoreboard.pending() == 0 && me.poll_new(batch, now);
   if (resent || added) me.timers.on_activity(now);
-  if (me.paths && (resent || added)) me.paths->batch_left(batch.path());
+  if (me.path.several && (resent || added)) me.path.several->batch_left(batch.path());
   // No credit, and nothing in flight whose acknowledgement could bring some: one packet probes for it.
   if (me.admission.wants_probe(me.scoreboard.flight())) [[unlikely]]
     me.admission.set_probe(now + me.timer_lengths().retransmission());
@@ -58,13 +59,9 @@ bool Requester::has_output(Instant now) const {
 
 bool Requester::Impl::has_output(Instant now) {
   Impl& me = *this;
-  if (!me.id.can_send() || me.rnr.waiting() || me.loss_recovery.paused(now)) return false;
-  if (me.scoreboard.pending() > 0) {
-    if (me.holds_back(now) || me.resend_window_full()) return false;
-    const Sequence next = me.scoreboard.next_pending(me.scoreboard.base());
-    return me.rnr.may_leave(next) && (me.limits().congestion_admits(me.id.mtu()) || me.timers.has_grant());
-  }
-  return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
+  if (!me.id.can_send() || me.rnr.waiting() || me.losses.recovery.paused(now)) return false;
+  if (me.scoreboard.pending() > 0) return me.retransmissions().may_leave(now);
+  return me.ready_to_send_new(now) || (me.path.several && me.sprayed_requests().probe_due(now));
 }
 
 // One message without retransmissions: some tens of microseconds for the driver, as long as an acknowledgement may
@@ -72,16 +69,17 @@ bool Requester::Impl::has_output(Instant now) {
 bool Requester::ends_soon() const {
   constexpr std::uint64_t kSoonBytes = 512 * 1024;
   const Impl& me = *impl_;
-  if (me.scoreboard.pending() > 0 || me.all_begun_is_sent() || !me.nothing_behind()) return false;
+  if (me.scoreboard.pending() > 0 || me.messages.all_left(me.scoreboard.next()) || !me.queue.nothing_behind())
+    return false;
   const Message& last = me.messages[me.messages.size() - 1];
   return !last.answered() && last.length - last.payload_before(me.scoreboard.next(), me.id.mtu()) <= kSoonBytes;
 }
 
 bool Requester::all_complete() const { return impl_->queue.head() == impl_->queue.tail(); }
 
-bool Requester::next_is_large() const { return impl_->next_is_large(); }
+bool Requester::next_is_large() const { return impl_->message_start().next_is_large(); }
 
-bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->read_cut == 0; }
+bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->next.cut == 0; }
 
 Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
 
@@ -89,29 +87,30 @@ std::uint32_t Requester::packets_in_flight() const { return impl_.as_it_is().sco
 
 Requester::Snapshot Requester::snapshot() const {
   const Impl& me = *impl_;
-  return Snapshot{
-      .base = me.scoreboard.base_psn(),
-      .next = me.scoreboard.next_psn(),
-      .operations = me.segments.size(),
-      .unacked = me.scoreboard.unacked(),
-      .pending = me.scoreboard.pending(),
-      .messages = me.messages.size(),
-      .work_requests = me.queue.tail() - me.queue.head(),
-      .flight_packets = me.scoreboard.flight().packets,
-      .responses_messages = me.responses.messages(),
-      .responses_packets = me.responses.packets(),
-      .flight_bytes = me.scoreboard.flight().bytes,
-      .pipe_bytes = me.scoreboard.flight().pipe,
-      .responses_bytes = me.responses.bytes(),
-      .congestion_bytes = me.congestion.bounded() ? me.congestion.bytes() : 0,
-      .rate = rate() != nullptr ? std::optional{rate()->rate()} : std::nullopt,
-      .response_rate = me.response_pace() != nullptr ? std::optional{me.response_pace()->rate.rate()} : std::nullopt,
-      .srtt = me.rtt.smoothed(),
-      .base_rtt = me.congestion.base_rtt(),
-      .waits_for_receiver = me.rnr.waiting(),
-      .window = me.scoreboard.entries_max(),
-      .looked_at = me.scoreboard.looked_at(),
-      .bitmap = me.scoreboard.use()};
+  return Snapshot{.base = me.scoreboard.base_psn(),
+                  .next = me.scoreboard.next_psn(),
+                  .operations = me.segments.size(),
+                  .unacked = me.scoreboard.unacked(),
+                  .pending = me.scoreboard.pending(),
+                  .messages = me.messages.size(),
+                  .work_requests = me.queue.tail() - me.queue.head(),
+                  .flight_packets = me.scoreboard.flight().packets,
+                  .responses_messages = me.responses.messages(),
+                  .responses_packets = me.responses.packets(),
+                  .flight_bytes = me.scoreboard.flight().bytes,
+                  .pipe_bytes = me.scoreboard.flight().pipe,
+                  .responses_bytes = me.responses.bytes(),
+                  .congestion_bytes = me.path.congestion.bounded() ? me.path.congestion.bytes() : 0,
+                  .rate = rate() != nullptr ? std::optional{rate()->rate()} : std::nullopt,
+                  .response_rate = response_pace(me.path.signals) != nullptr
+                                       ? std::optional{response_pace(me.path.signals)->rate.rate()}
+                                       : std::nullopt,
+                  .srtt = me.path.rtt.smoothed(),
+                  .base_rtt = me.path.congestion.base_rtt(),
+                  .waits_for_receiver = me.rnr.waiting(),
+                  .window = me.scoreboard.entries_max(),
+                  .looked_at = me.scoreboard.looked_at(),
+                  .bitmap = me.scoreboard.use()};
 }
 
 namespace {
@@ -134,21 +133,21 @@ Requester::Impl::Impl(const Environment& environment, Identity& identity)
 
 void Requester::Impl::begin_from(Psn first) {
   forget_flight();
-  paths.reset();
+  path.several.reset();
   response_receiver.restart();
   scoreboard.begin_from(first);
   segments.restart();
-  next_msn = next_rsn = 0;
-  sender_judge.reset();
-  if (SenderJudge::is_wanted(id.recovery->mode)) sender_judge = std::make_unique<SenderJudge>(*id.recovery);
-  rtt = recovery::RttEstimator{};
-  congestion = {};
+  next.restart();
+  losses.judge.reset();
+  if (SenderJudge::is_wanted(id.recovery->mode)) losses.judge = std::make_unique<SenderJudge>(*id.recovery);
+  path.rtt = recovery::RttEstimator{};
+  path.congestion = {};
   responses.reset();
-  signals.reset();
+  path.signals.reset();
   sending_rate().configure();
   if (timers.is_stalled()) env.count(Counter::kStallsEnded);
   timers = RetransmissionTimers{};
-  feedback_order = recovery::FeedbackOrder{};
+  losses.feedback_order = recovery::FeedbackOrder{};
   admission.reset();
   fault.forget_lost();
 }
@@ -158,11 +157,11 @@ void Requester::Impl::forget_flight() {
   segments.forget_flight();
   scoreboard.forget_flight();
   response_receiver.forget_flight(scoreboard.base());
-  loss_recovery.end(env.loss_recovery);
-  if (sender_judge != nullptr && sender_judge->delays() != nullptr) sender_judge->delays()->forget_flight();
-  if (paths) paths->forget_flight();
+  losses.recovery.end(env.loss_recovery);
+  if (losses.judge != nullptr && losses.judge->delays() != nullptr) losses.judge->delays()->forget_flight();
+  if (path.several) path.several->forget_flight();
   responses.forget_flight();
-  read_cut = 0;
+  next.forget_flight();
   admission.forget_flight();
   rnr = ReceiverNotReady{};
   fault.clear();
@@ -172,13 +171,38 @@ void Requester::Impl::forget_flight() {
 void Requester::recovery_changed() {
   Impl& me = *impl_;
   me.sending_rate().configure();
-  if (me.loss_recovery) me.loss_recovery->response_tolerance.configure(tolerance_config(*me.id.recovery));
+  if (me.losses.recovery) me.losses.recovery->response_tolerance.configure(tolerance_config(*me.id.recovery));
   if (ReceivePaths* const several = me.response_receiver.paths()) several->configure(*me.id.recovery);
+}
+
+// --- several paths ---
+
+std::uint8_t Requester::next_path(Instant now) {
+  Impl& me = *impl_;
+  return me.sprayed_requests().next_path(me.message_start().next_is_answered(), now);
+}
+
+std::uint8_t Requester::control_path(std::uint32_t path_changes) {
+  if (impl_->path.several) return impl_->path.several->control_path(path_changes);
+  return static_cast<std::uint8_t>(path_changes % impl_->id.sending_paths);
+}
+
+wire::AddressedIcrcFlow& Requester::flow(std::uint8_t path) { return impl_->sprayed_requests().begun().flow(path); }
+
+std::span<const recovery::PathFacts> Requester::path_facts() const {
+  return impl_->path.several ? std::span{impl_->path.several->facts()} : std::span<const recovery::PathFacts>{};
+}
+
+std::size_t Requester::path_count() const { return impl_->path.several ? impl_->path.several->count() : 1; }
+PathStatus Requester::path_status(std::size_t path) const {
+  PathStatus status = impl_->path.several ? impl_->path.several->status(path) : PathStatus{};
+  status.source_port = impl_->env.config.source_ports[path];
+  return status;
 }
 
 void Requester::bitmap_agreed(Instant now) {
   if (impl_ == nullptr) return;  // UC, UD
-  if (impl_->sender_judge) impl_->judgement().on_bitmap_agreed(now);
+  if (impl_->losses.judge) impl_->sent_packets().judgement().on_bitmap_agreed(now);
 }
 
 }  // namespace brdma::qp

@@ -1,8 +1,8 @@
 // qp/send/requester.h - the sending half of an RC queue pair: work requests become packets, acknowledgements become
 // completions, losses become retransmissions read from the application's memory again.
 //
-// One file per flow: post_send.cc, transmit_new.cc, resend.cc, handle_ack.cc (acknowledgements, NAKs, FFM, EDN),
-// handle_response.cc (READ responses, atomic acknowledgements), timeout.cc, complete.cc.
+// One file per flow: post_send.cc, transmit_new.cc, retransmissions.h, handle_ack.cc (acknowledgements, NAKs, FFM,
+// EDN), handle_response.cc (READ responses, atomic acknowledgements), timeout.cc, complete.cc (passed_messages.h).
 //
 // READs go out as chunks, each a READ request of its own, at most as many as this side's socket can take the responses
 // of: flow control by the receiver, with any peer. Only missing responses are re-requested.
@@ -147,6 +147,8 @@ class Requester {
   [[nodiscard]] Impl& impl() const { return impl_.as_it_is(); }  // for files that inline it
 
  private:
+  Outcome handle_aeth(const wire::Packet& packet, Instant now);  // handle_ack.cc
+
   // Access applies the pending RTT sample first (Environment::round_trip).
   class Parts {
    public:

@@ -7,25 +7,23 @@
 #include "base/compact_optional.h"
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
+#include "qp/loss/cumulative_acks.h"
 #include "qp/loss/loss_recovery.h"
-#include "qp/loss/refusals.h"
-#include "qp/loss/reported_arrivals.h"
-#include "qp/loss/reported_losses.h"
+#include "qp/loss/retransmissions.h"
+#include "qp/loss/round_trips.h"
 #include "qp/loss/scoreboard.h"
-#include "qp/loss/sender_judgement.h"
 #include "qp/loss/sent_packets.h"
-#include "qp/paths/path_evidence.h"
+#include "qp/paths/spray_requests.h"
 #include "qp/queues/message_table.h"
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
 #include "qp/queues/work_completer.h"
 #include "qp/read/response_admission.h"
 #include "qp/read/response_gaps.h"
-#include "qp/read/response_pacing.h"
-#include "qp/read/response_placement.h"
 #include "qp/send/admission.h"
 #include "qp/send/congestion_state.h"
 #include "qp/send/local_references.h"
+#include "qp/send/message_start.h"
 #include "qp/send/packet_builder.h"
 #include "qp/send/requester.h"
 #include "qp/send/segments.h"
@@ -47,11 +45,22 @@ namespace brdma::qp {
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
   ~Impl() {
-    loss_recovery.end(env.loss_recovery);
+    losses.recovery.end(env.loss_recovery);
     if (env.round_trip.requester == this) env.round_trip.requester = nullptr;
   }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+
+  // --- state that belongs together ---
+  struct Losses {
+    PooledLossRecovery recovery;  // while a packet is missing or was late
+    recovery::FeedbackOrder feedback_order;
+    std::unique_ptr<SenderJudge> judge;  // only in modes in which the sender judges
+  };
+  struct Path {  // what is known of it
+    recovery::RttEstimator rtt;
+    congestion::DelayWindow congestion;        // bytes of requests in flight
+    std::unique_ptr<CongestionState> signals;  // a rate, ECN marks (pace.cc)
+    std::unique_ptr<SendPaths> several;        // only with several
+  };
 
   const Environment& env;
   Identity& id;
@@ -59,261 +68,108 @@ struct Requester::Impl {
   SendFault fault;
   MessageTable messages;
   Scoreboard scoreboard;
-  Segments segments;                 // of large commands, in progress
-  PooledLossRecovery loss_recovery;  // while a packet is missing or was late
-  recovery::RttEstimator rtt;
-  congestion::DelayWindow congestion;  // bytes of requests in flight
+  Segments segments;  // of large commands, in progress
+  Losses losses;
+  Path path;
   Admission admission;                 // of requests
   ResponseAdmission responses;         // to READs, atomics and the like
   ResponseReceiver response_receiver;  // of them
-
-  std::uint32_t next_msn = 0, next_rsn = 0;
-  std::uint32_t read_cut = 0;       // bytes of the work request at queue.next() that are in chunks already
-  std::uint16_t answered_from = 0;  // the peer's UDP port of the response
-  bool wants_local = false;         // a large message has begun, and nothing is known of the peer's process
+  NextMessage next;
   RetransmissionTimers timers;
-
   ReceiverNotReady rnr;
-  recovery::FeedbackOrder feedback_order;
-  std::unique_ptr<SenderJudge> sender_judge;  // only in modes in which the sender judges
-  std::unique_ptr<CongestionState> signals;   // a rate, ECN marks (pace.cc)
 
-  std::unique_ptr<SendPaths> paths;  // only with several (spray.cc)
-
-  // --- limits ---
-  [[nodiscard]] SendLimits limits() const { return {env, id, scoreboard, congestion, admission}; }
-  [[nodiscard]] bool admits(std::uint32_t entries, std::uint32_t payload, bool answered) {
-    const Limit found = limits().limit(entries, payload, answered);
-    if (admission.note(found)) env.count(Counter::kCreditStalls);
-    return found == Limit::kNone;
-  }
   [[nodiscard]] WorkCompleter completer() { return {env, id, queue, fault}; }
   // --- messages ---
-  [[nodiscard]] Message& message_of(Sequence sequence) { return messages[messages.find(sequence)]; }
-  [[nodiscard]] bool all_begun_is_sent() const {
-    return messages.empty() || messages[messages.size() - 1].end() == scoreboard.next();
-  }
   // No posted request has yet to begin, no begun one to leave, and none is to be retransmitted.
   [[nodiscard]] bool all_has_left() const {
-    return queue.next() == queue.tail() && scoreboard.pending() == 0 && all_begun_is_sent() && !paths;
+    return queue.next() == queue.tail() && scoreboard.pending() == 0 && messages.all_left(scoreboard.next()) &&
+           !path.several;
   }
   // --- pending.h ---
   [[nodiscard]] bool is_idle() const;
-  [[nodiscard]] bool begins_small() const;
   // --- requester.cc ---
   void begin_from(Psn first);
   void forget_flight();
 
   // --- views of the parts (loss/, read/, timers/, inquiry/) ---
   [[nodiscard]] SentPackets sent_packets() {
-    return SentPackets{{env, id, scoreboard, messages, segments, congestion, responses, loss_recovery, paths.get(),
-                        sender_judge.get()}};
-  }
-  [[nodiscard]] ReportedArrivals reported_arrivals() {
-    return ReportedArrivals{{env, id, scoreboard, segments, congestion, loss_recovery, paths.get(),
-                             sender_judge != nullptr, sent_packets(), progress(), link_inquiries(), timer_lengths()}};
-  }
-  [[nodiscard]] ReportedLosses reported_losses() {
-    return ReportedLosses{{env, id, scoreboard, rtt, congestion, loss_recovery, timers, rnr, feedback_order,
-                           signals.get(), paths.get(), sent_packets()}};
+    return SentPackets{{env, id, scoreboard, messages, segments, path.congestion, responses, losses.recovery,
+                        path.several.get(), losses.judge.get()}};
   }
   [[nodiscard]] ResponseGaps response_gaps() {
-    return ResponseGaps{{env, id, scoreboard, messages, rtt, responses, response_receiver, loss_recovery}};
-  }
-  // Precondition: sender_judge.
-  [[nodiscard]] SenderJudgement judgement() {
-    return SenderJudgement{{id, scoreboard, messages, segments, *sender_judge}};
+    return ResponseGaps{{env, id, scoreboard, messages, path.rtt, responses, response_receiver, losses.recovery}};
   }
   [[nodiscard]] TimerLengths timer_lengths() const {
-    return TimerLengths{{id, scoreboard, rtt, congestion, responses, timers, sender_judge.get()}};
+    return TimerLengths{{id, scoreboard, path.rtt, path.congestion, responses, timers, losses.judge.get()}};
   }
   [[nodiscard]] Deadlines deadlines() const {
-    return Deadlines{{id, scoreboard, messages, rtt, timers, rnr, admission, congestion, responses, loss_recovery,
-                      signals, sender_judge.get()}};
+    return Deadlines{{id, scoreboard, messages, path.rtt, timers, rnr, admission, path.congestion, responses,
+                      losses.recovery, path.signals, losses.judge.get()}};
   }
   [[nodiscard]] Progress progress() { return {env, id, scoreboard, timers}; }
   [[nodiscard]] TimerActions timer_actions() {
-    return TimerActions{{env, id, scoreboard, timers, rnr, congestion, responses, response_receiver, paths.get(),
-                         sent_packets(), response_gaps(), link_inquiries(), timer_lengths()}};
+    return TimerActions{{env, id, scoreboard, timers, rnr, path.congestion, responses, response_receiver,
+                         path.several.get(), sent_packets(), response_gaps(), link_inquiries(), timer_lengths()}};
   }
-  [[nodiscard]] LocalReferences references() { return LocalReferences{{env, id, queue, read_cut}}; }
+  [[nodiscard]] LocalReferences references() { return LocalReferences{{env, id, queue, next.cut}}; }
   [[nodiscard]] SendingRate sending_rate() {
-    return SendingRate{{env, id, rtt, congestion, responses.congestion(), signals}};
+    return SendingRate{{env, id, path.rtt, path.congestion, responses.congestion(), path.signals}};
   }
-  [[nodiscard]] ResponsePace* response_pace() const { return signals ? signals->responses.get() : nullptr; }
-  // Precondition: response_pace().
-  [[nodiscard]] ResponsePacing response_pacing() const {
-    return ResponsePacing{{env, id, rtt, responses.congestion(), *response_pace()}};
+  [[nodiscard, gnu::always_inline]] MessageStart message_start() {
+    return MessageStart{{env, id, queue, fault, messages, scoreboard, segments, path.rtt, path.congestion, admission,
+                         responses, rnr, path.signals, next}};
   }
-  // Precondition: paths.
-  [[nodiscard]] PathEvidence path_evidence() {
-    return PathEvidence{
-        {env, id, scoreboard, congestion, responses.congestion(), *paths, sent_packets(), timer_lengths()}};
+  // Precondition: a packet is pending.
+  [[nodiscard]] Retransmissions retransmissions() {
+    return Retransmissions{{env, id, queue, fault, scoreboard, path.rtt, path.congestion, responses.congestion(),
+                            losses.recovery, admission, timers, rnr, response_pace(path.signals), path.several.get(),
+                            sent_packets()}};
   }
-  [[nodiscard]] Refusals refusals() {
-    return Refusals{{env, id, scoreboard, rtt, loss_recovery, rnr, sent_packets(), references()}};
+  [[nodiscard]] SprayedRequests sprayed_requests() {
+    return SprayedRequests{{env, id, queue, fault, messages, scoreboard, timers, path.several}};
   }
-  [[nodiscard]] ResponsePlacement response_placement() {
-    return ResponsePlacement{{env, id, queue, fault, references()}};
+  [[nodiscard, gnu::always_inline]] CumulativeAcks cumulative_acks() {
+    return CumulativeAcks{{env, id, scoreboard, segments, responses, response_receiver, losses.recovery, admission,
+                           timers, rnr, path.several, losses.judge}};
   }
-  [[nodiscard]] LinkInquiries link_inquiries() { return {env, id, signals}; }
+  [[nodiscard]] RoundTrips round_trips() {
+    return RoundTrips{
+        {env, id, scoreboard, path.rtt, path.congestion, responses.congestion(), admission, path.signals}};
+  }
+  [[nodiscard]] LinkInquiries link_inquiries() { return {env, id, path.signals}; }
 
-  // --- post_send.cc ---
-  [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
-
-  // --- local_operation.cc ---
-  // All posted requests that send a packet have begun.
-  [[nodiscard]] bool nothing_behind() const {
-    const std::uint64_t next = queue.next();
-    return next == queue.tail() || (is_local(queue[next].opcode) && only_local_behind());
-  }
-  [[nodiscard]] bool only_local_behind() const;
-  bool execute_local(Instant now);  // false: it failed, nothing continues behind it
-
-  // --- transmit_new.cc ---
+  // --- transmit/transmit_new.cc ---
   [[nodiscard]] bool ready_to_send_new(Instant now);
-  void begin_message();
-  [[nodiscard]] std::uint32_t next_chunk_bytes();
-  [[nodiscard]] bool may_begin(const SendWqe& wqe, Instant now);
   bool poll_new(TransmitBatch& batch, Instant now);
-  bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  bool transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  [[nodiscard]] bool wants_ack(const Message& message, bool last);
-  [[nodiscard]] std::uint32_t ack_request_interval(const Message& message) const;
-
-  // --- transmit_small.cc ---
-  // Steady state: nothing is missing, no recovery in progress. Packets may leave in runs.
-  [[nodiscard]] bool in_steady_state() const {
-    return id.bitmap_agreed && !paths && !rnr.is_recovering() && !fault.is_set() && sender_judge == nullptr &&
-           !scoreboard.has_holes();
-  }
-  [[nodiscard]] bool may_run() const;
-  [[nodiscard]] bool is_small(const SendWqe& wqe) const {
-    return (wqe.opcode == WorkOpcode::kRdmaWrite || wqe.opcode == WorkOpcode::kSend) && wqe.length <= kCopiedBytesMax &&
-           wqe.length <= id.mtu() && (wqe.flags & kSendFence) == 0;
-  }
+  // Of several writers of new packets that which has its turn, then the next one. True: some, or it, were added.
   bool transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  struct SmallRun {
-    WorkOpcode opcode{};
-    RunSize allowed, used;
-    std::uint32_t ack_interval = 0, until_asked = 0;  // packets until one that asks for an acknowledgement
-    std::size_t packet_bytes = 0, room = 0;           // of the last; so many more of that size fit into the batch
-    Message message;                                  // the next one
-    wire::RunHeaders headers;
-    [[nodiscard]] bool writes() const { return opcode == WorkOpcode::kRdmaWrite; }
-  };
-  [[nodiscard]] bool is_last_posted(const Message& message) const { return message.wqe + 1 == queue.tail(); }
-  [[nodiscard]] SmallRun begin_run(Instant now) const;
-  bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  void end_run(const SmallRun& run, std::uint8_t path, Instant now);
-  void count_run(const RunSize& used, std::uint8_t path, Instant now);  // first transmissions
-
-  // --- transmit_single.cc ---
-  [[nodiscard]] bool is_single_request() const;
-  [[nodiscard]] const std::byte* piece_of(std::uint64_t number) const;
-  // `room`: bytes reserved behind BXTH; the caller writes them in the batch.
-  bool transmit_single(TransmitBatch& batch, std::size_t room, Instant now);
-
-  // --- transmit_middle.cc ---
-  [[nodiscard]] bool may_send_middle(const Message& message) const;
-  [[nodiscard]] std::uint64_t middle_allowed(const Message& message) const;
   bool transmit_middle(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-
-  // --- pace.cc ---
-  [[nodiscard]] bool has_signals() const { return signals && !signals->is_idle(id.recovery->wan); }  // to be honoured
+  bool transmit_next(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  // SingleRequest::transmit().
+  bool transmit_single(TransmitBatch& batch, std::size_t room, Instant now);
+  // --- requester.cc ---
   [[nodiscard]] bool has_output(Instant now);  // whatever its rate allows
   bool poll_requests(TransmitBatch& batch, Instant now);
 
-  // --- copy_request.cc ---
-  bool copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now);
-
-  // --- transmit_new.cc ---
-  [[nodiscard]] bool next_is_large();
-  [[nodiscard]] bool next_is_answered();
-
-  // --- requester.cc ---
-  [[nodiscard]] PacketBuilder builder() const { return {id, queue, scoreboard}; }
-
-  // --- withdraw.cc ---
-  void withdraw(Instant made, Instant now);
-
-  // --- spray.cc ---
-  SendPaths& all_paths();
-  // The packet is about to be added to the batch: sets its path, and the header field about earlier packets there.
-  void fill_path_fields(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again, Instant now);
-  [[nodiscard]] std::optional<Sequence> copyable() const;
-  bool poll_path_probe(TransmitBatch& batch, Instant now);
-  void on_path_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
-
-  // --- resend.cc ---
-  [[nodiscard]] bool goes_back() const { return id.goes_back(); }
-  bool poll_resend(TransmitBatch& batch, Instant now);
-  [[nodiscard]] bool holds_back(Instant now) const;
-  [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // with `more` in flight besides
-  bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  struct Rerequested {  // responses of one message
-    Sequence first, end;
-    [[nodiscard]] std::uint32_t packets() const { return static_cast<std::uint32_t>(end - first); }
-  };
-  [[nodiscard]] Rerequested read_rerequest(Sequence pending, const Message& message) const;
-  bool resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-
   // --- handle_ack.cc ---
-  Outcome handle_aeth(const wire::Packet& packet, Instant now);
-  void take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged, std::uint16_t source_port, Instant now);
   void take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo, Instant now);
   void acknowledge_requests_before(Sequence boundary, Instant now);
-  Outcome handle_refusal(std::uint8_t syndrome, Sequence at, Instant now);
-  void sample_rtt(Duration measured, Instant now);
-
   // --- ack_fast_path.h ---
-  struct CumulativeAck {  // all before the base has arrived, nothing beyond it, no NAK
-    Psn base;
-    std::uint32_t credit_packets = 0, credit_bytes = 0;
-    std::uint64_t ts_echo = 0;
-    Duration held, waited;
-    bool echo_valid = false;
-    std::uint8_t syndrome = 0;
-  };
-  template <class Ack>  // wire::BitmapAck, wire::Piggyback
-  [[nodiscard]] static CumulativeAck plain(const Ack& ack) {
-    return {.base = ack.base,
-            .credit_packets = ack.credit_packets,
-            .credit_bytes = ack.credit_bytes,
-            .ts_echo = ack.ts_echo,
-            .held = ack.held(),
-            .waited = ack.waited,
-            .echo_valid = ack.echo_valid,
-            .syndrome = ack.syndrome};
-  }
-  [[nodiscard]] bool acknowledges_in_bulk() const;
-  [[nodiscard]] bool acknowledges_all(const CumulativeAck& ack) const;
-  [[gnu::always_inline]] void acknowledge_all(Instant now);
   void on_cumulative_ack(const CumulativeAck& ack, Instant now);
-  void on_ack_round_trip(const CumulativeAck& ack, std::uint64_t acknowledged, Instant now);
   void apply_pending() {  // the pending RTT sample, if there is one
     if (env.round_trip.requester == this) apply_pending_round_trip();
   }
   void apply_pending_round_trip();
 
-  // --- handle_response.cc ---
-  Outcome take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
-  void measure_response(Sequence sequence, const Message& message, Instant sent, Instant now);
-  void judge_response_gaps(Instant now, Instant seen);
-
-  // --- middle_response.cc ---
-  [[nodiscard]] bool is_next_middle(const wire::Packet& packet) const;
-  bool take_middle_response(const wire::Packet& packet, Instant now);
-
   // --- complete.cc ---
   void advance(Instant now);
   void complete_passed(Instant now);
-  [[nodiscard]] bool has_outcome() const { return wants_local || fault.has_outcome(); }
+  [[nodiscard]] bool has_outcome() const { return next.wants_local || fault.has_outcome(); }
   Outcome outcome(Instant now) {
     if (fault.has_outcome()) [[unlikely]] {
       if (const Outcome found = completer().outcome(now); found.asks_something()) return found;
     }
-    return {.wants_local = wants_local};
+    return {.wants_local = next.wants_local};
   }
 };
 

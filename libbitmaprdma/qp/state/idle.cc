@@ -40,7 +40,7 @@ bool QueuePair::is_idle() const { return looks_idle(); }
 QueuePair::Standing QueuePair::standing() const {
   if (looks_idle()) return Standing::kIdle;
   if (unreliable_) return Standing::kRegular;
-  if (requester_.impl().begins_small()) {
+  if (requester_.impl().message_start().begins_small()) {
     BRDMA_CHECK_SLOW(!next_is_large());
     return Standing::kRegular;
   }
@@ -49,15 +49,16 @@ QueuePair::Standing QueuePair::standing() const {
 
 bool QueuePair::has_said_all() const {
   return !unreliable_ && !negotiation_.ask_due && !negotiation_.response_due &&
-         responder_.impl().has_nothing_pending() && !requester_.impl().has_signals() &&
-         requester_.impl().all_has_left();
+         responder_.impl().has_nothing_pending() &&
+         !qp::has_signals(requester_.impl().path.signals, identity_.recovery->wan) && requester_.impl().all_has_left();
 }
 
 // If at most an acknowledgement is left to send.
 QueuePair::Output QueuePair::output(Instant now) const {
   const bool acknowledges = !unreliable_ && identity_.can_receive() && !negotiation_.ask_due &&
                             !negotiation_.response_due && responder_.impl().only_acknowledges() &&
-                            !requester_.impl().has_signals() && requester_.impl().all_has_left();
+                            !qp::has_signals(requester_.impl().path.signals, identity_.recovery->wan) &&
+                            requester_.impl().all_has_left();
   if (!acknowledges) return closer_output(now);
   Output note_acknowledged = Output::kNone;
   const qp::AcknowledgementTimes times = responder_.impl().acknowledgement_times();

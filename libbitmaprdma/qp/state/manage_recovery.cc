@@ -69,10 +69,10 @@ RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant n
 std::vector<OpenGap> Requester::open_gaps(Instant now) const {
   Impl& me = *impl_;
   std::vector<OpenGap> open;
-  if (!me.loss_recovery) return open;
+  if (!me.losses.recovery) return open;
   const Psn newest = me.scoreboard.psn_of(me.response_receiver.seen()) - 1;
-  for (std::size_t i = 0; i < me.loss_recovery->response_gaps.size(); ++i) {
-    const GapRecord& gap = me.loss_recovery->response_gaps[i];
+  for (std::size_t i = 0; i < me.losses.recovery->response_gaps.size(); ++i) {
+    const GapRecord& gap = me.losses.recovery->response_gaps[i];
     open.push_back(open_gap(gap, newest, me.response_gaps().stalls_since(gap), now));
     open.back().response = true;
   }
@@ -104,10 +104,10 @@ RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant n
   Impl& me = *impl_;
   RetransmitRequested asked;
   const auto named = [&](const GapRecord& gap) { add(asked, gap); };
-  me.response_gaps().request_by_hand(psn, now, named, [&](Sequence at) {
-    return me.sent_packets().retransmit(at, me.message_of(at), Counter::kRetransmittedRequest, now);
-  });
-  me.judge_response_gaps(now, now);
+  const ResponseGaps gaps = me.response_gaps();
+  const SentPackets packets = me.sent_packets();
+  gaps.request_by_hand(psn, now, named, packets.retransmitting(Counter::kRetransmittedRequest, now));
+  gaps.judge(now, now, packets.retransmitting(Counter::kRetransmittedFfm, now));
   return asked;
 }
 

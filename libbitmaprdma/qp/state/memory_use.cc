@@ -35,17 +35,17 @@ MemoryUse Requester::memory() const {
   const Impl& me = *impl_;
   Tally tally{sizeof me};
   tally.take(&MemoryUse::windows, me.scoreboard, me.scoreboard.allocated_bytes());
-  tally.take(&MemoryUse::recovery, me.feedback_order);
-  tally.take(&MemoryUse::recovery, me.loss_recovery);
-  if (me.loss_recovery) tally.add(&MemoryUse::recovery, sizeof(LossRecovery) + me.loss_recovery->allocated_bytes());
+  tally.take(&MemoryUse::recovery, me.losses.feedback_order);
+  tally.take(&MemoryUse::recovery, me.losses.recovery);
+  if (me.losses.recovery) tally.add(&MemoryUse::recovery, sizeof(LossRecovery) + me.losses.recovery->allocated_bytes());
   tally.take(&MemoryUse::queues, me.queue, me.queue.allocated_bytes());
   tally.take(&MemoryUse::queues, me.messages, me.messages.allocated_bytes());
-  tally.add(&MemoryUse::transport, me.congestion.allocated_bytes() + me.responses.congestion().allocated_bytes());
+  tally.add(&MemoryUse::transport, me.path.congestion.allocated_bytes() + me.responses.congestion().allocated_bytes());
   tally.add(&MemoryUse::transport, me.segments.allocated_bytes());
-  if (me.signals) tally.add(&MemoryUse::transport, sizeof(CongestionState));
-  if (me.response_pace() != nullptr) tally.add(&MemoryUse::transport, sizeof(ResponsePace));
-  if (me.sender_judge) tally.add(&MemoryUse::recovery, me.sender_judge->allocated_bytes());
-  if (me.paths) tally.add(&MemoryUse::transport, me.paths->allocated_bytes());
+  if (me.path.signals) tally.add(&MemoryUse::transport, sizeof(CongestionState));
+  if (response_pace(me.path.signals) != nullptr) tally.add(&MemoryUse::transport, sizeof(ResponsePace));
+  if (me.losses.judge) tally.add(&MemoryUse::recovery, me.losses.judge->allocated_bytes());
+  if (me.path.several) tally.add(&MemoryUse::transport, me.path.several->allocated_bytes());
   if (const ReceivePaths* const several = me.response_receiver.paths())
     tally.add(&MemoryUse::transport, several->allocated_bytes());
   return tally.use();

@@ -7,15 +7,8 @@
 namespace brdma::qp {
 
 inline bool Requester::Impl::is_idle() const {
-  return queue.empty() && scoreboard.empty() && !rnr.waiting() && !loss_recovery && !has_signals() && !sender_judge &&
-         !paths;
-}
-
-// All posted requests wait for their turn, and the next is not of a large command; else a full check decides.
-inline bool Requester::Impl::begins_small() const {
-  if (!messages.empty() || scoreboard.pending() != 0 || queue.next() == queue.tail()) return false;
-  const std::uint32_t threshold = env.config.transfer.threshold_bytes;
-  return threshold == 0 || queue[queue.next()].length < threshold;
+  return queue.empty() && scoreboard.empty() && !rnr.waiting() && !losses.recovery &&
+         !has_signals(path.signals, id.recovery->wan) && !losses.judge && !path.several;
 }
 
 inline bool Responder::Impl::only_acknowledges() const {

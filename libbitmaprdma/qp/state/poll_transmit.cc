@@ -27,8 +27,8 @@ QueuePair::Polled QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now
 inline QueuePair::Speaker QueuePair::speaker() const {
   const qp::Requester::Impl& requester = requester_.impl();
   const qp::Responder::Impl& responder = responder_.impl();
-  if (identity_.sending_paths != 1 || negotiation_.ask_due || negotiation_.response_due || requester.has_signals() ||
-      !responder.only_acknowledges()) {
+  if (identity_.sending_paths != 1 || negotiation_.ask_due || negotiation_.response_due ||
+      qp::has_signals(requester.path.signals, identity_.recovery->wan) || !responder.only_acknowledges()) {
     return Speaker::kBoth;
   }
   if (!responder.acknowledgements.schedule.pending()) return Speaker::kRequests;
@@ -39,7 +39,7 @@ inline QueuePair::Speaker QueuePair::speaker() const {
 bool QueuePair::only_begins_requests() const {
   const qp::Requester::Impl& requester = requester_.impl();
   return identity_.bitmap_agreed && !unreliable_ && speaker() == Speaker::kRequests &&
-         requester.scoreboard.pending() == 0 && !requester.loss_recovery;
+         requester.scoreboard.pending() == 0 && !requester.losses.recovery;
 }
 
 void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {

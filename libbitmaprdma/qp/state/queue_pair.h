@@ -223,7 +223,7 @@ class QueuePair {
   }
   void do_carry_out(const qp::Outcome& outcome, Instant now);
   template <class RequesterImpl>
-  void carry_out_of(RequesterImpl& requester, Instant now) {
+  [[gnu::always_inline]] void carry_out_of(RequesterImpl& requester, Instant now) {
     if (requester.has_outcome() || drain_wanted_) [[unlikely]]
       do_carry_out(requester.outcome(now), now);
   }

@@ -20,20 +20,9 @@ void QueuePair::withdraw(Instant made, Instant now) {
 
 namespace qp {
 
-void Requester::withdraw(Instant made, Instant now) { impl_->withdraw(made, now); }
+void Requester::withdraw(Instant made, Instant now) { impl_->sent_packets().withdraw(made, now); }
 void Responder::withdraw(Instant now) {
   if (impl_->connection.acknowledges()) impl_->acknowledgements.schedule.force(now);
-}
-
-void Requester::Impl::withdraw(Instant made, Instant now) {
-  constexpr Duration kTick = 64_ns;  // resolution of the kept times
-  for (Sequence at = scoreboard.base(); at < scoreboard.next(); ++at) {
-    const bitmap::SendEntry& entry = scoreboard.entry(at);
-    const bool under_way =
-        entry.state == bitmap::EntryState::kSentUnacked || entry.state == bitmap::EntryState::kRetransmittedUnacked;
-    if (!under_way || scoreboard.sent_at(at, now) + kTick < made) continue;
-    sent_packets().retransmit(at, message_of(at), Counter::kRetransmittedTimeout, now);
-  }
 }
 
 void UnreliableSender::withdraw(Instant now) {

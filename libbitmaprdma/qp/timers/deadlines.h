@@ -77,7 +77,6 @@ class Deadlines {
   [[nodiscard]] Instant plain() const;
 
  private:
-  [[nodiscard]] bool has_signals() const { return parts_.signals && !parts_.signals->is_idle(parts_.id.recovery->wan); }
   [[nodiscard, gnu::always_inline]] TimerLengths lengths() const {
     return TimerLengths{
         {parts_.id, parts_.scoreboard, parts_.rtt, parts_.congestion, parts_.responses, parts_.timers, parts_.judge}};
@@ -89,8 +88,8 @@ class Deadlines {
 [[gnu::always_inline]] inline bool Deadlines::is_plain() const {
   const Scoreboard& board = parts_.scoreboard;
   return !board.empty() && board.pending() == 0 && parts_.id.can_send() && parts_.id.bitmap_agreed &&
-         !parts_.rnr.waiting() && parts_.judge == nullptr && !has_signals() && !parts_.loss &&
-         parts_.admission.is_quiet() && !board.has_holes() && !may_exceed_retry_limit();
+         !parts_.rnr.waiting() && parts_.judge == nullptr && !has_signals(parts_.signals, parts_.id.recovery->wan) &&
+         !parts_.loss && parts_.admission.is_quiet() && !board.has_holes() && !may_exceed_retry_limit();
 }
 
 }  // namespace brdma::qp

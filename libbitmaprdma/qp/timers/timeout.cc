@@ -3,7 +3,7 @@
 
 namespace brdma::qp {
 
-void Requester::follow_irn(const IrnTimeouts& timeouts) { impl_->sender_judge->follow_irn(timeouts); }
+void Requester::follow_irn(const IrnTimeouts& timeouts) { impl_->losses.judge->follow_irn(timeouts); }
 
 std::optional<Instant> Requester::next_timeout() const { return impl_->deadlines().first(); }
 
@@ -23,23 +23,23 @@ Outcome Requester::handle_timeout(Instant now) {
     return me.completer().fail(me.queue.head(), CompletionStatus::kRetryExceeded, now);
   }
   if (due.may_exceed_retry_limit() && is_due(due.stopped_query()))
-    made(me.signals).stopped.query_falls_due(me.timers.progress());
+    made(me.path.signals).stopped.query_falls_due(me.timers.progress());
   if (is_due(due.retransmission())) {
     actions.fire_retransmission(now);
   } else if (is_due(due.probe())) {
     actions.fire_probe(now);
   }
-  me.judge_response_gaps(now, now);
-  if (is_due(due.bridge())) me.admission.extend_bridge(me.congestion, now);
-  if (me.sender_judge) {
+  me.response_gaps().judge(now, now, me.sent_packets().retransmitting(Counter::kRetransmittedFfm, now));
+  if (is_due(due.bridge())) me.admission.extend_bridge(me.path.congestion, now);
+  if (me.losses.judge) {
     const SentPackets packets = me.sent_packets();
     const auto retransmit = [&](Sequence at, Counter cause) { packets.retransmit_range(at, at + 1, cause, now); };
-    me.link_inquiries().on_timed_out(me.judgement().by_time(me.timer_lengths().probe(), now, retransmit), now);
+    me.link_inquiries().on_timed_out(packets.judgement().by_time(me.timer_lengths().probe(), now, retransmit), now);
   }
   me.link_inquiries().conclude(now);
   if (is_due(due.stall())) actions.fire_stall(now);
-  if (is_due(me.loss_recovery.held_until())) me.loss_recovery->held_until.reset();
-  if (is_due(me.loss_recovery.paused_until())) me.loss_recovery->paused_until.reset();
+  if (is_due(me.losses.recovery.held_until())) me.losses.recovery->held_until.reset();
+  if (is_due(me.losses.recovery.paused_until())) me.losses.recovery->paused_until.reset();
   if (is_due(me.admission.probe_at())) me.admission.on_probe_due(now + me.timer_lengths().retransmission());
   return me.outcome(now);
 }

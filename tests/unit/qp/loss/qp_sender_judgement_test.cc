@@ -32,7 +32,7 @@ struct Sender {
       const Sequence sequence = scoreboard.next();
       scoreboard.sent(1024, 0, now);
       if (segment_packets != 0) segments.on_sent(message, sequence);
-      judgement().on_sent(sequence, now);
+      judge.on_sent(sequence, now);
     }
   }
   void arrives(Sequence sequence) {
@@ -48,7 +48,7 @@ struct Sender {
   void leaves_again(Sequence sequence) {
     scoreboard.request_retransmission(sequence, 1024);
     scoreboard.left_again(sequence, 1024, 0, now);
-    judgement().on_sent(sequence, now);
+    judge.on_sent(sequence, now);
   }
   std::vector<Sequence> overdue() {
     std::vector<Sequence> lost;

@@ -1,3 +1,5 @@
+brdma_unit_test(qp_acknowledged_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_retransmissions_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_refusals_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_sent_packets_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_reported_arrivals_test LINK brdma_qp brdma_test_support)

@@ -1,3 +1,4 @@
+brdma_unit_test(qp_spray_requests_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_response_paths_test LINK brdma_qp)
 brdma_unit_test(qp_sprayed_responses_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_path_floors_test LINK brdma_qp)

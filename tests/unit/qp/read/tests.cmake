@@ -1,3 +1,4 @@
+brdma_unit_test(qp_response_arrival_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_response_admission_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_response_gaps_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_response_pacing_test LINK brdma_qp brdma_test_support)

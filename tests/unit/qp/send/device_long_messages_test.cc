@@ -1,5 +1,5 @@
-// MIDDLE packets of long messages leave in runs (qp/send/transmit_middle.cc), and so do MIDDLE packets of READ
-// responses (qp/respond/serve_read_middle.cc), which have a fast path on arrival as well (qp/read/middle_response.cc).
+// MIDDLE packets of long messages leave in runs (qp/transmit/middle_runs.h), and so do MIDDLE packets of READ
+// responses (qp/respond/serve_read_middle.cc), which have a fast path on arrival as well (qp/read/middle_responses.h).
 // The wire and memory are the same as if each packet had been handled alone.
 #include <gtest/gtest.h>
 

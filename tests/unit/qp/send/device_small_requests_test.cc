@@ -1,4 +1,4 @@
-// Small requests leave in runs (qp/send/transmit_small.cc) and are acknowledged in runs: the wire and memory are the
+// Small requests leave in runs (qp/transmit/small_runs.h) and are acknowledged in runs: the wire and memory are the
 // same as if each had been handled alone.
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST_F(SmallRequests, APacketOfARunEqualsASingleOne) {
   EXPECT_EQ(pair.side[0].count(Counter::kSentDataPackets), 64u);
 }
 
-// A single one (qp/send/transmit_single.cc) beside the first of two: the same bytes, except for its acknowledgement
+// A single one (qp/transmit/single_request.h) beside the first of two: the same bytes, except for its acknowledgement
 // request and the ICRC.
 TEST_F(SmallRequests, ASingleOneEqualsAPacketOfARun) {
   for (const bool sends : {false, true}) {

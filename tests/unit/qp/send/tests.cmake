@@ -1,3 +1,5 @@
+brdma_unit_test(qp_message_start_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_local_operation_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_admission_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_segments_test LINK brdma_qp)
 brdma_unit_test(qp_packet_builder_test LINK brdma_qp)

@@ -1,0 +1,3 @@
+brdma_unit_test(qp_new_packets_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_runs_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_single_request_test LINK brdma_qp brdma_test_support)

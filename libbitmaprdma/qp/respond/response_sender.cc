@@ -26,7 +26,7 @@ bool ResponseSender::poll(TransmitBatch& batch, bool naks, SendNak send, Instant
         sending = send_atomic_response(response, batch, now);
         break;
       case Response::Kind::kNak:
-        sending = send_nak(response, send);
+        sending = send_nak(response, send, batch, now);
         break;
     }
     if (sending == Sending::kFull) break;
@@ -151,6 +151,7 @@ ResponseSender::Sending ResponseSender::send_by_reference(const Response& respon
 // The region, or its memory, went away while its data was being sent: a NAK replaces the rest of the responses.
 void ResponseSender::refuse_read(const Response& response) const {
   Response nak;
+  nak.bitmap = response.bitmap;
   nak.syndrome = wire::kSyndromeNakRemoteAccess;
   nak.psn = response.psn;
   nak.msn = (response.msn - 1) & Psn::kMask;  // the READ is not done
@@ -173,13 +174,27 @@ ResponseSender::Sending ResponseSender::send_atomic_response(const Response& res
   return Sending::kDone;
 }
 
-ResponseSender::Sending ResponseSender::send_nak(const Response& response, SendNak send) const {
+ResponseSender::Sending ResponseSender::send_nak(const Response& response, SendNak send, TransmitBatch& batch,
+                                                 Instant now) const {
   // The missing packet has come meanwhile: the peer must not go back for it.
   if (!parts_.halted && response.psn != parts_.base) return Sending::kStale;
-  // A BitmapAck's NAK is always of the base.
-  const bool bitmap = response.bitmap && response.psn == parts_.base;
-  if (!send({response.syndrome, response.msn}, response.psn, bitmap)) return Sending::kFull;
+  if (response.bitmap && response.psn != parts_.base) return send_nak_of_read(response, batch, now);
+  if (!send({response.syndrome, response.msn}, response.psn, response.bitmap)) return Sending::kFull;
   if (response.syndrome == wire::kSyndromeNakSequence) parts_.env.count(Counter::kSentSeqNak);
+  return Sending::kDone;
+}
+
+// A BitmapAck's NAK is always of the base, and a READ that cannot be served any more lies before it. A standard NAK
+// has no token: the peer refuses it.
+ResponseSender::Sending ResponseSender::send_nak_of_read(const Response& response, TransmitBatch& batch,
+                                                         Instant now) const {
+  wire::Packet packet = packet_of(response, RcOp::kAcknowledge, now);
+  packet.aeth.syndrome = response.syndrome;
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, response.bitmap)) return Sending::kFull;
+  fill_path_fields(packet, response, batch);
+  batch.add(packet, {}, 0);
+  trace(packet, response, 0, now);
+  parts_.env.count(Counter::kAcksSent);
   return Sending::kDone;
 }
 

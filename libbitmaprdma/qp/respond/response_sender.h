@@ -51,7 +51,8 @@ class ResponseSender {
   Sending send_by_reference(const Response& response, TransmitBatch& batch, Instant now) const;
   Sending send_read_packet(Response& response, TransmitBatch& batch, Instant now) const;
   Sending send_atomic_response(const Response& response, TransmitBatch& batch, Instant now) const;
-  Sending send_nak(const Response& response, SendNak send) const;
+  Sending send_nak(const Response& response, SendNak send, TransmitBatch& batch, Instant now) const;
+  Sending send_nak_of_read(const Response& response, TransmitBatch& batch, Instant now) const;
   void refuse_read(const Response& response) const;
   [[nodiscard]] wire::Packet packet_of(const Response& response, wire::RcOp op, Instant now) const;
   void fill_path_fields(wire::Packet& packet, const Response& response, const TransmitBatch& batch) const;

@@ -150,6 +150,16 @@ TEST_P(MemoryGone, SourceOfARead) {
   EXPECT_EQ(pair.state(1), QpState::kErr);
 }
 
+// When the peers have agreed on bitmap mode long ago: standard packets are not taken any more.
+TEST_P(MemoryGone, SourceOfAReadLater) {
+  ASSERT_TRUE(pair.post(0, pair.write(0, 512, 64, 0)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  ASSERT_EQ(pair.poll(0).size(), 1u);
+  pair.run_for(10_s);
+  gone.take(1);
+  gone.expect(gone.request(WorkOpcode::kRdmaRead, bytes, 2, false, true), Status::kRemoteAccessError);
+}
+
 TEST_P(MemoryGone, TargetOfARead) {
   gone.take(0);
   gone.expect(gone.request(WorkOpcode::kRdmaRead, bytes, 2, true, false), Status::kLocalProtectionError);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "qp/loss/retransmissions.h"
-#include "support/sending_parts.h"
+#include "support/sender_parts.h"
 #include "wire/read_copy.h"
 
 namespace brdma::qp {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "qp/paths/spray_requests.h"
-#include "support/sending_parts.h"
+#include "support/sender_parts.h"
 
 namespace brdma::qp {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "qp/read/middle_responses.h"
 #include "qp/read/response_arrival.h"
-#include "support/sending_parts.h"
+#include "support/sender_parts.h"
 
 namespace brdma::qp {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "qp/send/local_operation.h"
 #include "qp/send/passed_messages.h"
-#include "support/sending_parts.h"
+#include "support/sender_parts.h"
 
 namespace brdma::qp {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "qp/send/message_start.h"
-#include "support/sending_parts.h"
+#include "support/sender_parts.h"
 
 namespace brdma::qp {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "qp/transmit/data_packets.h"
 #include "qp/transmit/request_packets.h"
-#include "support/sending_parts.h"
+#include "support/sender_parts.h"
 #include "wire/read_copy.h"
 
 namespace brdma::qp {

@@ -4,7 +4,7 @@
 
 #include "qp/transmit/middle_runs.h"
 #include "qp/transmit/small_runs.h"
-#include "support/sending_parts.h"
+#include "support/sender_parts.h"
 
 namespace brdma::qp {
 namespace {

@@ -172,7 +172,7 @@ TEST(LocalReferences, APacketRefersTo64KiB) {
   EXPECT_EQ(last.offset, 131'072U);
   EXPECT_EQ(last.by_reference, 150'000U - 131'072U);
   EXPECT_TRUE(last.last_of_wqe);
-  EXPECT_EQ(sender.cut, 0U) << "the next work request begins at its start";
+  EXPECT_EQ(sender.next.cut, 0U) << "the next work request begins at its start";
 }
 
 TEST(LocalReferences, TheRestBeginsWithinAPiece) {

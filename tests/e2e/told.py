@@ -54,10 +54,10 @@ def requests_are_sent_again(edn, program, network=FAR):
     return case
 
 
-def answers_are_sent_again(edn):
+def answers_are_sent_again(edn, network=FAR):
     """READ responses: the server's program, which posts nothing, retransmits them."""
     def case(build):
-        counters, switch = run(build, ["--loss", "2%", "--edn", edn, *FAR], READ_BW)
+        counters, switch = run(build, ["--loss", "2%", "--edn", edn, *network], READ_BW)
         served = counters["h1"]
         assert served["retransmitted_by_edn"] > 50, served["retransmitted_by_edn"]
         assert effects(edn, served) > to_be_sent_again(edn, served, switch) / 4, ({what: served[what] for what in EFFECTS}, switch["edn"])
@@ -91,7 +91,7 @@ CASES = {
     "write_bw_edn_roce": requests_are_sent_again("roce", WRITE_BW),
     "send_lat_edn_icmp": requests_are_sent_again("icmp", SEND_LAT, FARTHER),
     "send_lat_edn_roce": requests_are_sent_again("roce", SEND_LAT),
-    "read_bw_edn_icmp": answers_are_sent_again("icmp"),
+    "read_bw_edn_icmp": answers_are_sent_again("icmp", FARTHER),
     "read_bw_edn_roce": answers_are_sent_again("roce"),
     "write_bw_timely": sent_at_a_rate(WRITE_BW),
     "read_bw_timely": sent_at_a_rate(READ_BW),

@@ -116,7 +116,9 @@ LabTest::Values LabTest::send_stream(const Stream& stream) {
                          std::to_string(stream.traffic_class)}));
   EXPECT_EQ(sent.exit_code, 0) << sent.err;
   receiver.send_signal(SIGUSR1);
-  return values(receiver.finish());
+  Values seen = values(receiver.finish());
+  seen["sent_us"] = values(sent)["span_us"];
+  return seen;
 }
 
 std::string user_name(const testing::TestParamInfo<User>& info) {

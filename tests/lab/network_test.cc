@@ -154,13 +154,14 @@ TEST_P(Network, SourcePortsTakeThePathsInTurn) {
 }
 
 TEST_P(Network, RateSpacesPacketsAndTheQueueDropsTheRest) {
-  // 4042 bytes at 100 Mbit/s take 323 us; 1000 of them 323 ms. They are sent in a fifth of that: the queue of 1 MB (259
-  // packets) takes the excess over the rate, and the rest is dropped.
+  // 4042 bytes at 100 Mbit/s take 323 us; 1000 of them 323 ms. They are sent in a fifth of that, or as fast as a busy
+  // machine lets the sender: the queue of 1 MB (259 packets) takes the excess over the rate, and the rest is dropped.
   up({"--rate", "100mbit", "--queue", "1mb"});
   Values seen = send_stream({.count = 1'000, .size = 4'000, .gap_us = 60});
   const nlohmann::json total = show().at("total");
   EXPECT_EQ(seen["received"] + total.at("queue_dropped").get<long long>(), 1'000);
-  EXPECT_GT(total.at("queue_dropped"), 300);
+  constexpr long long kQueue = 260, kEach = 323, kSlack = 10;
+  EXPECT_LE(seen["received"], kQueue + seen["sent_us"] / kEach + kSlack);
   const double expected_us = static_cast<double>(seen["received"] - 1) * 4'042 * 8 / 100;
   // The unit tests check exact values; here a busy machine may make the switch late at either end.
   EXPECT_GE(static_cast<double>(seen["span_us"]), expected_us * 0.8);

@@ -326,6 +326,7 @@ TEST(OperationReceiver, WithoutAStartInTimeAPacketIsMissingAgain) {
 
 TEST(OperationReceiver, TheTimeIsFourRoundTripsAtLeast) {
   Receiver receiver;
+  receiver.config.transfer.escape_time = 10_ms;
   ASSERT_EQ(receiver.keep(receiver.write(1)), std::nullopt);
   receiver.window.receive(Psn{1010});
   EXPECT_EQ(receiver.operations.next_expiry(receiver.config.transfer, 10_ms), receiver.now + 40_ms);

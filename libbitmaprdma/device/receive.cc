@@ -55,7 +55,7 @@ void Engine::Impl::take(const Datagram& datagram) {
     return drop(datagram, DropReason::kUnknownQp);
   }
   const qp::Identity& identity = qp->identity();
-  if (!identity.can_receive()) return drop(datagram, DropReason::kQpState);
+  if (!identity.can_receive() && !qp->has_refused(packet)) return drop(datagram, DropReason::kQpState);
   if (!qp::speaks(identity.type, packet.bth.opcode)) return drop(datagram, DropReason::kUnknownOpcode);
   if (identity.type != QpType::kUd && (datagram.source != identity.attributes.peer_address ||
                                        datagram.destination != identity.attributes.local_address)) {

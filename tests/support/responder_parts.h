@@ -142,6 +142,7 @@ struct ResponderParts {
                                .resources = resources,
                                .paths = paths.get(),
                                .log = log.get(),
+                               .refusal = responses.refusal,
                                .halted = halted,
                                .owed = owed,
                                .base = window.base(),

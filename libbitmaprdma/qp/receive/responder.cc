@@ -155,6 +155,14 @@ std::uint64_t Responder::handle_edn(const wire::Edn& edn, Instant now) {
   impl_->last_call = now;
   return impl_->repeated_responses().on_report(edn, now);
 }
+bool Responder::has_refused() const { return impl_->responses.refusal != nullptr; }
+void Responder::repeat_refusal(const wire::Packet& packet) {
+  Responses& responses = impl_->responses;
+  if (!responses.refusal || !responses.resources.empty()) return;
+  const std::uint32_t psns = psns_of(packet, impl_->connection.mtu);
+  if (distance(packet.bth.psn + (psns - 1), responses.refusal->psn) >= 0) responses.resources.push(*responses.refusal);
+}
+
 // Resent data may have carried an acknowledgement: it carries the present one.
 void Responder::repeat_with_data() {
   if (impl_->connection.acknowledges()) impl_->acknowledgements.schedule.repeat_with_data();

@@ -49,6 +49,10 @@ class Responder {
   // A switch has dropped responses or acknowledgements of ours (repeated_responses.h); or data of ours, which may have
   // carried an acknowledgement. Returns how many bytes leave again.
   std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
+  // In ERR: the refused request, or one behind it, comes again. Its NAK was lost, or is on its way: it leaves once
+  // more.
+  [[nodiscard]] bool has_refused() const;
+  void repeat_refusal(const wire::Packet& packet);
   void withdraw(Instant now);  // QueuePair::withdraw
   void repeat_with_data();
   Outcome handle_timeout(Instant now);  // gap deadlines, delayed acknowledgements

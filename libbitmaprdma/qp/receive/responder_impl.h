@@ -158,6 +158,7 @@ struct Responder::Impl {
                            .resources = responses.resources,
                            .paths = responses.paths.get(),
                            .log = responses.log.get(),
+                           .refusal = responses.refusal,
                            .halted = connection.halted,
                            .owed = responses.owed,
                            .base = base(),

@@ -27,6 +27,7 @@ bool ResponseSender::poll(TransmitBatch& batch, bool naks, SendNak send, Instant
         break;
       case Response::Kind::kNak:
         sending = send_nak(response, send, batch, now);
+        if (sending == Sending::kDone && parts_.halted) parts_.refusal = std::make_unique<Response>(response);
         break;
     }
     if (sending == Sending::kFull) break;

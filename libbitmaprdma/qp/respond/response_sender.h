@@ -27,8 +27,9 @@ class ResponseSender {
     const Environment& env;
     const Identity& identity;
     ResponderResources& resources;
-    ResponsePaths* paths;          // null: there is one
-    ResponseLog* log;              // null: nothing is logged yet
+    ResponsePaths* paths;  // null: there is one
+    ResponseLog* log;      // null: nothing is logged yet
+    std::unique_ptr<Response>& refusal;
     bool& halted;                  // a fatal NAK was made
     std::optional<Outcome>& owed;  // for the queue pair, which asks later
     Psn base;                      // of the receive window

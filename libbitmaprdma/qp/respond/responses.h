@@ -16,6 +16,7 @@ struct Responses {
   std::optional<Outcome> owed;           // found while sending; returned by the next handle_timeout()
   std::unique_ptr<ResponsePaths> paths;  // only if responses may take several
   std::unique_ptr<ResponseLog> log;      // with the first response in bitmap mode
+  std::unique_ptr<Response> refusal;     // the NAK that ended the connection, once it has left
 
   // A new connection. `outstanding_max`: the queue pair's max_dest_rd_atomic.
   void restart(std::uint32_t outstanding_max) {
@@ -23,6 +24,7 @@ struct Responses {
     owed.reset();
     paths.reset();
     log.reset();
+    refusal.reset();
   }
 };
 

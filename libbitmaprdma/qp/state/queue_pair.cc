@@ -162,6 +162,7 @@ void QueuePair::take_piggyback(const wire::Bxth& bxth, const wire::Piggyback& pi
 
 Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
   if (!identity_.can_receive()) {
+    if (has_refused(packet)) responder_.repeat_refusal(packet);
     environment_.drop(DropReason::kQpState);
     return {};
   }

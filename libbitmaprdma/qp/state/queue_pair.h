@@ -97,6 +97,11 @@ class QueuePair {
   void receive_posted() { responder_.receive_posted(); }  // to the shared receive queue
   // Peer and ICRC checked by the engine. `datagram`: of the packet.
   void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
+  // A fatal NAK of ours has ended the queue pair, and the packet is a request: the peer may not have received the NAK.
+  [[nodiscard]] bool has_refused(const wire::Packet& packet) const {
+    return identity_.state == QpState::kErr && !unreliable_ && !packet.control && wire::is_request(packet.op) &&
+           responder_.has_refused();
+  }
   // Fast paths without a wire::Packet, for the most common packets, from its peer, and of the same flow as the packet
   // before: an acknowledgement of requests and nothing else (wire::is_cumulative_ack), and a WRITE of one packet
   // (wire::is_single_write). False, and nothing has happened: handle_packet() takes the packet, also for a wrong ICRC.

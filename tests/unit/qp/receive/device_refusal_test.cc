@@ -2,6 +2,8 @@
 // them.
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "support/two_engines.h"
 
 namespace brdma::test {
@@ -34,6 +36,34 @@ TEST(Refusal, WithMorePacketsBeyondItThanItsNakHasBitsFor) {
   };
   EXPECT_GT(pair.sent_by(1, nak), 0u);
 }
+
+// A NAK is lost twice: it leaves again, and the requester does not take the peer for dead.
+class LostRefusal : public testing::TestWithParam<std::tuple<RecoveryMode, WorkOpcode>> {};
+
+TEST_P(LostRefusal, LeavesAgainForTheSameRequest) {
+  const auto [mode, opcode] = GetParam();
+  PairOptions options;
+  options.mode[0] = options.mode[1] = mode;
+  TwoEngines pair{options};
+  ASSERT_TRUE(pair.post(0, pair.write(0, 512, 64, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  ASSERT_EQ(pair.poll(0).size(), 1U);
+  SendRequest wrong = pair.request(0, opcode, 0, 64, 2);
+  wrong.rkey ^= 0x100;
+  int lost = 0;
+  pair.drop = [&lost](const Sent& sent) { return sent.from == 1 && lost < 2 && ++lost > 0; };
+  ASSERT_TRUE(pair.post(0, wrong).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  const auto done = pair.poll(0);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, CompletionStatus::kRemoteAccessError);
+  EXPECT_EQ(lost, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(, LostRefusal,
+                         testing::Combine(testing::Values(RecoveryMode::kBitmap, RecoveryMode::kStandard,
+                                                          RecoveryMode::kGoBackN, RecoveryMode::kWan),
+                                          testing::Values(WorkOpcode::kRdmaWrite, WorkOpcode::kRdmaRead)));
 
 }  // namespace
 }  // namespace brdma::test

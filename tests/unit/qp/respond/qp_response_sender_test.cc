@@ -534,6 +534,19 @@ TEST(ResponseSender, AfterAnErrorItLeavesInAnyCase) {
               ElementsAre(Nak{wire::kSyndromeNakInvalidRequest, Serving::kMsn, Psn{1009}, /*bitmap=*/true}));
 }
 
+TEST(ResponseSender, TheNakThatEndsTheConnectionIsKept) {
+  Serving responder;
+  responder.push(Serving::nak(1010));
+  (void)responder.poll();
+  EXPECT_EQ(responder.responses.refusal, nullptr) << "a sequence NAK ends nothing";
+  responder.halted = true;
+  responder.push(Serving::nak(1010, wire::kSyndromeNakRemoteAccess));
+  (void)responder.poll();
+  ASSERT_NE(responder.responses.refusal, nullptr);
+  EXPECT_EQ(responder.responses.refusal->psn, Psn{1010});
+  EXPECT_EQ(responder.responses.refusal->syndrome, wire::kSyndromeNakRemoteAccess);
+}
+
 TEST(ResponseSender, AStandardPeersNakIsStandard) {
   Serving responder;
   responder.push(Serving::standard(Serving::nak(1010)));

@@ -53,7 +53,7 @@ class ReceiveWindow {
   void advance_one();
   std::uint32_t advance();
   // Steps over `count` PSNs, bits set or not: an in-order READ longer than the window is done as a whole.
-  void advance_over(std::uint32_t count) {
+  [[gnu::always_inline]] void advance_over(std::uint32_t count) {
     BRDMA_CHECK(count <= Psn::kMask / 2);
     if (empty()) [[likely]] {
       begin_at(base_ + count);

@@ -19,7 +19,7 @@ namespace brdma::qp {
 class AcknowledgementSchedule {
  public:
   // --- packets ---
-  void on_packet(bool asked, bool bitmap, Instant now) {
+  [[gnu::always_inline]] void on_packet(bool asked, bool bitmap, Instant now) {
     if (!bitmap && !asked) return;  // a standard requester asks when it needs one
     if (!pending_ || asked) since_ = now;
     pending_ = true;

@@ -21,25 +21,28 @@ class AcknowledgementTimes {
     bool missing;     // packets have come beyond the base
     bool in_message;  // the application cannot reply yet
   };
-  [[gnu::always_inline]] explicit AcknowledgementTimes(const Parts& parts) : parts_(parts) {}
+  // Member by member: a copy of all together is kept in memory.
+  [[gnu::always_inline]] explicit AcknowledgementTimes(const Parts& parts)
+      : schedule_(parts.schedule), recovery_(parts.recovery), missing_(parts.missing), in_message_(parts.in_message) {}
 
   // The longest wait for more packets to cover.
   [[nodiscard, gnu::always_inline]] Duration delay() const {
-    return parts_.missing ? std::min(parts_.recovery.ack_delay, kDelayOutOfOrder) : parts_.recovery.ack_delay;
+    return missing_ ? std::min(recovery_.ack_delay, kDelayOutOfOrder) : recovery_.ack_delay;
   }
   [[nodiscard, gnu::always_inline]] bool due(Instant now) const {
-    return parts_.schedule.pending() && parts_.schedule.due(delay(), parts_.recovery.ack_packets, now);
+    return schedule_.pending() && schedule_.due(delay(), recovery_.ack_packets, now);
   }
   // It may wait for data up to so many times the delay. The peer waits for it, and so it may be due; but all its
   // packets are here, and the application may be about to reply.
   [[nodiscard, gnu::always_inline]] bool deferrable(int delays, Instant now) const {
-    return !parts_.in_message && parts_.schedule.pending() &&
-           parts_.schedule.deferrable(delay() * delays, parts_.recovery.ack_packets, now);
+    return !in_message_ && schedule_.pending() && schedule_.deferrable(delay() * delays, recovery_.ack_packets, now);
   }
-  [[nodiscard, gnu::always_inline]] Instant deadline() const { return parts_.schedule.deadline(delay()); }
+  [[nodiscard, gnu::always_inline]] Instant deadline() const { return schedule_.deadline(delay()); }
 
  private:
-  Parts parts_;
+  const AcknowledgementSchedule& schedule_;
+  const RecoveryConfig& recovery_;
+  bool missing_, in_message_;
 };
 
 }  // namespace brdma::qp

@@ -61,8 +61,10 @@ QueuePair::Output QueuePair::output(Instant now) const {
                             requester_.impl().all_has_left();
   if (!acknowledges) return closer_output(now);
   Output note_acknowledged = Output::kNone;
-  const qp::AcknowledgementTimes times = responder_.impl().acknowledgement_times();
-  if (times.due(now)) note_acknowledged = times.deferrable(1, now) ? Output::kDeferrable : Output::kUrgent;
+  if (responder_.impl().acknowledgements.schedule.pending()) {
+    const qp::AcknowledgementTimes times = responder_.impl().acknowledgement_times();
+    if (times.due(now)) note_acknowledged = times.deferrable(1, now) ? Output::kDeferrable : Output::kUrgent;
+  }
   BRDMA_CHECK_SLOW(closer_output(now) == note_acknowledged);
   return note_acknowledged;
 }

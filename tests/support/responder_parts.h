@@ -144,7 +144,7 @@ struct ResponderParts {
                                .log = log.get(),
                                .refusal = responses.refusal,
                                .halted = halted,
-                               .owed = owed,
+                               .read_refused = responses.read_refused,
                                .base = window.base(),
                                .mtu = mtu}};
   }
@@ -176,7 +176,6 @@ struct ResponderParts {
   qp::ResponderResources& resources = responses.resources;
   std::unique_ptr<qp::ResponseLog>& log = responses.log;
   std::unique_ptr<qp::ResponsePaths>& paths = responses.paths;
-  std::optional<qp::Outcome>& owed = responses.owed;
   qp::AcknowledgementSchedule& ack = acknowledgements.schedule;
   qp::TimestampEcho& echo = acknowledgements.echo;
   std::uint32_t& mtu = connection.mtu;

@@ -1,5 +1,7 @@
 #include "qp/receive/responder.h"
 
+#include <utility>
+
 #include "qp/receive/responder_impl.h"
 
 namespace brdma::qp {
@@ -42,8 +44,8 @@ void Responder::Impl::flush(Instant now) {
 
 Outcome Responder::Impl::handle_timeout(Instant now) {
   last_call = now;
-  Outcome outcome = responses.owed.value_or(Outcome{});
-  responses.owed.reset();
+  Outcome outcome;
+  if (std::exchange(responses.read_refused, false)) outcome = Outcome{true, kEventQpAccessError};
   if (connection.halted) return outcome;
   acknowledgements.schedule.on_time(acknowledgement_times().delay(), now);
   const bool none_escaped = operations.escape().empty();
@@ -59,7 +61,7 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
 }
 
 std::optional<Instant> Responder::Impl::next_timeout() const {
-  if (responses.owed || base_packet.retry_due()) return last_call;  // at once
+  if (responses.read_refused || base_packet.retry_due()) return last_call;  // at once
   std::optional<Instant> next;
   const auto sooner = [&next](Instant candidate) {
     if (!next || candidate < *next) next = candidate;

@@ -160,7 +160,7 @@ struct Responder::Impl {
                            .log = responses.log.get(),
                            .refusal = responses.refusal,
                            .halted = connection.halted,
-                           .owed = responses.owed,
+                           .read_refused = responses.read_refused,
                            .base = base(),
                            .mtu = connection.mtu}};
   }

@@ -157,7 +157,7 @@ void ResponseSender::refuse_read(const Response& response) const {
   nak.psn = response.psn;
   nak.msn = (response.msn - 1) & Psn::kMask;  // the READ is not done
   if (!parts_.halted) {
-    parts_.owed = Outcome{true, kEventQpAccessError};
+    parts_.read_refused = true;
     parts_.env.count(Counter::kRemoteAccessErrors);
   }
   parts_.halted = true;

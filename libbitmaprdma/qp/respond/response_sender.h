@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 
 #include "base/function_ref.h"
 #include "base/psn.h"
@@ -30,9 +30,9 @@ class ResponseSender {
     ResponsePaths* paths;  // null: there is one
     ResponseLog* log;      // null: nothing is logged yet
     std::unique_ptr<Response>& refusal;
-    bool& halted;                  // a fatal NAK was made
-    std::optional<Outcome>& owed;  // for the queue pair, which asks later
-    Psn base;                      // of the receive window
+    bool& halted;        // a fatal NAK was made
+    bool& read_refused;  // for the queue pair, which asks later
+    Psn base;            // of the receive window
     std::uint32_t mtu;
   };
   explicit ResponseSender(const Parts& parts) : parts_(parts) {}

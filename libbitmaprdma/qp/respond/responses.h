@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "qp/paths/response_paths.h"
 #include "qp/respond/responder_resources.h"
@@ -13,15 +12,15 @@ namespace brdma::qp {
 
 struct Responses {
   ResponderResources resources;          // READs, atomics and NAKs that have not left
-  std::optional<Outcome> owed;           // found while sending; returned by the next handle_timeout()
   std::unique_ptr<ResponsePaths> paths;  // only if responses may take several
   std::unique_ptr<ResponseLog> log;      // with the first response in bitmap mode
   std::unique_ptr<Response> refusal;     // the NAK that ended the connection, once it has left
+  bool read_refused = false;             // while it was sent; the next handle_timeout() returns the Outcome
 
   // A new connection. `outstanding_max`: the queue pair's max_dest_rd_atomic.
   void restart(std::uint32_t outstanding_max) {
     resources.reset(outstanding_max);
-    owed.reset();
+    read_refused = false;
     paths.reset();
     log.reset();
     refusal.reset();

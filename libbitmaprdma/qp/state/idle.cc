@@ -74,7 +74,7 @@ std::optional<Instant> QueuePair::next_timeout() const {
   qp::Requester::Impl& requester = requester_.impl();
   const qp::Responder::Impl& responder = responder_.impl();
   requester.apply_pending();
-  const bool plain = requester.deadlines().is_plain() && !responder.out_of_order && !responder.responses.owed &&
+  const bool plain = requester.deadlines().is_plain() && !responder.out_of_order && !responder.responses.read_refused &&
                      !responder.base_packet.retry_due() && responder.operations.escape().empty() &&
                      !negotiation_.ask_again;
   if (!plain) return first_timeout();

@@ -12,7 +12,7 @@ inline bool Requester::Impl::is_idle() const {
 }
 
 inline bool Responder::Impl::only_acknowledges() const {
-  return responses.resources.empty() && !feedback.due() && !responses.owed;
+  return responses.resources.empty() && !feedback.due() && !responses.read_refused;
 }
 inline bool Responder::Impl::has_nothing_pending() const {
   return !acknowledgements.schedule.pending() && only_acknowledges();

@@ -68,8 +68,6 @@ inline bool SmallRuns::transmit(PayloadCursor& cursor, TransmitBatch& batch, Ins
     if (!add(run, cursor, batch, now)) break;
   }
   if (run.used.packets == 0) return false;
-  parts_.next.msn = run.message.msn;
-  parts_.next.rsn = run.message.rsn;
   parts_.runs.count(run.used, batch.path(), now);
   return true;
 }
@@ -135,8 +133,9 @@ inline bool SmallRuns::add(Run& run, PayloadCursor& cursor, TransmitBatch& batch
   parts_.messages.push_back(message);
   ++message.first;
   ++message.wqe;
-  message.msn = (message.msn + 1) & Psn::kMask;
-  if (!run.writes()) message.rsn = (message.rsn + 1) & Psn::kMask;
+  parts_.next.pass(!run.writes());
+  message.msn = parts_.next.msn;
+  message.rsn = parts_.next.rsn;
   ++run.used.packets;
   run.used.bytes += wqe.length;
   return true;

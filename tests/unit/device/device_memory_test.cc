@@ -44,7 +44,7 @@ namespace {
 
 constexpr std::size_t kRecoveryMax = 66;  // all that bitmap recovery adds, windows apart
 // Of the 2,048 bytes that a program may see, the verbs object takes 416, the allocator and tables some 60.
-constexpr std::size_t kConnectedMax = 1560;
+constexpr std::size_t kConnectedMax = 1552;
 
 qp::MemoryUse memory_of(const TwoEngines& pair, int i) { return pair.side[i].qp->memory(); }
 

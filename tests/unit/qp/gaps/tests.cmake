@@ -1,4 +1,4 @@
-brdma_unit_test(qp_request_gaps_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_request_gaps_test LINK brdma_qp brdma_test_support ALSO standard_request_gaps.cc)
 brdma_unit_test(qp_gap_feedback_test LINK brdma_qp)
 brdma_unit_test(qp_feedback_sender_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_sequence_nak_test LINK brdma_qp)

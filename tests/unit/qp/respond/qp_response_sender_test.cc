@@ -1,22 +1,16 @@
-// Responses in progress leave (qp/respond/response_sender.h): READ responses, results of atomics, NAKs.
+// Responses in progress leave (qp/respond/response_sender.h): READ responses, results of atomics. Refusals:
+// response_refusals.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
-#include <optional>
 #include <variant>
 #include <vector>
 
-#include "memory/guard.h"
-#include "qp/respond/response_sender.h"
 #include "qp/state/local_path.h"
-#include "support/responder_parts.h"
+#include "serving_parts.h"
 #include "trace/events.h"
 #include "wire/local_reference.h"
 
@@ -27,129 +21,6 @@ using Kind = Response::Kind;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using wire::RcOp;
-
-constexpr std::uint32_t kMtu = test::ResponderParts::kMtu, kMessage = 3;
-constexpr std::uint64_t kToken = 0x1122'3344'5566'7788;
-
-struct Nak {
-  std::uint8_t syndrome;
-  std::uint32_t msn;
-  Psn psn;
-  bool bitmap;
-  bool operator==(const Nak&) const = default;
-};
-
-struct Serving : test::ResponderParts {
-  Serving() {
-    config.segments_max = 8;
-    config.source_ports = {0xC000, 0xC001};
-    identity.peer_token = kToken;
-  }
-  [[nodiscard]] Response read(std::uint32_t psn, std::uint32_t bytes_left) const {
-    Response response;
-    response.kind = Kind::kRead;
-    response.bitmap = true;
-    response.psn = Psn{psn};
-    response.msn = kMsn;
-    response.rkey = key;
-    response.address = kStart;
-    response.bytes_left = bytes_left;
-    response.message = kMessage;
-    return response;
-  }
-  static Response again(Response response, bool unasked = false) {
-    response.replay = true;
-    response.unasked = unasked;
-    return response;
-  }
-  static Response standard(Response response) {
-    response.bitmap = false;
-    return response;
-  }
-  static Response atomic(std::uint32_t psn, std::uint64_t original) {
-    Response response;
-    response.kind = Kind::kAtomic;
-    response.bitmap = true;
-    response.psn = Psn{psn};
-    response.msn = 5;
-    response.message = kMessage;
-    response.original = original;
-    return response;
-  }
-  static Response nak(std::uint32_t psn, std::uint8_t syndrome = wire::kSyndromeNakSequence) {
-    Response response;
-    response.bitmap = true;
-    response.psn = Psn{psn};
-    response.msn = kMsn;
-    response.syndrome = syndrome;
-    return response;
-  }
-  void push(const Response& response) { resources.push(response); }
-  void remove_region() { ASSERT_TRUE(memory.remove(region).ok()); }
-
-  // One batch. Returns its packets, whose payloads stay until the next one.
-  std::vector<wire::Packet> poll(bool naks_too = true, std::uint8_t path = 0) {
-    TransmitBatch batch(*buffer, config);
-    batch.begin({.source = IpAddress::v4(10, 0, 0, 1), .destination = IpAddress::v4(10, 0, 0, 2), .path = path});
-    const auto send_nak = [&](const wire::Aeth& aeth, Psn psn, bool in_bitmap_mode) {
-      if (!naks_fit) return false;
-      naks.push_back({aeth.syndrome, aeth.msn, psn, in_bitmap_mode});
-      return true;
-    };
-    added = sender().poll(batch, naks_too, send_nak, now);
-    sent.clear();
-    Transmit out;
-    if (!batch.finish(out)) return {};
-    EXPECT_FALSE(batch.faulted());
-    for (const Slice& slice : out.slices) {
-      const auto* const data = static_cast<const std::byte*>(slice.data);
-      sent.insert(sent.end(), data, data + slice.size);
-    }
-    std::vector<wire::Packet> packets;
-    for (std::size_t at = 0; at < sent.size(); at += out.segment_bytes) {
-      const std::size_t size = std::min<std::size_t>(out.segment_bytes, sent.size() - at);
-      const auto parsed = wire::parse_packet(ConstBytes{sent}.subspan(at, size));
-      EXPECT_TRUE(parsed.ok());
-      if (!parsed.ok()) continue;
-      const wire::Packet& packet = parsed.value();
-      if (packet.op == RcOp::kAcknowledge) {
-        EXPECT_EQ(packet.bxth.token, kToken);
-        naks.push_back({packet.aeth.syndrome, packet.aeth.msn, packet.bth.psn, packet.bitmap});
-      } else {
-        packets.push_back(packet);
-      }
-    }
-    return packets;
-  }
-  // PSNs of a batch.
-  std::vector<std::uint32_t> poll_psns(bool naks_too = true, std::uint8_t path = 0) {
-    std::vector<std::uint32_t> psns;
-    for (const wire::Packet& packet : poll(naks_too, path)) psns.push_back(packet.bth.psn.value());
-    return psns;
-  }
-  // `payload` is the region's from there on.
-  [[nodiscard]] bool is_data(ConstBytes payload, std::size_t from) const {
-    return std::equal(payload.begin(), payload.end(), bytes.begin() + static_cast<std::ptrdiff_t>(from));
-  }
-  // A READ was refused at this PSN, and the queue pair is to fail.
-  void expect_refused(std::uint32_t psn) {
-    EXPECT_TRUE(halted);
-    ASSERT_TRUE(owed.has_value());
-    EXPECT_TRUE(owed->to_error);
-    EXPECT_EQ(owed->async_event, kEventQpAccessError);
-    EXPECT_EQ(count(Counter::kRemoteAccessErrors), 1U);
-    EXPECT_THAT(naks, ElementsAre(Nak{wire::kSyndromeNakRemoteAccess, kMsn - 1, Psn{psn}, true}));
-    EXPECT_TRUE(resources.empty());
-  }
-  void make_paths() { paths = std::make_unique<ResponsePaths>(2, Spraying::kRoundRobin); }
-
-  std::unique_ptr<TransmitBuffer> buffer = std::make_unique<TransmitBuffer>();
-  std::vector<std::byte> sent;
-  std::vector<Nak> naks;
-  bool naks_fit = true;
-  std::uint32_t key = region->key;  // also once it is removed
-  bool added = false;               // by the last batch
-};
 
 // --- READ responses ---
 
@@ -287,104 +158,6 @@ TEST(ResponseSender, TheFirstTransmissionIsNoRepetition) {
   EXPECT_EQ(responder.repeated().on_report(report, responder.now), kMtu) << "it may leave again at once";
 }
 
-// --- memory that goes away ---
-
-TEST(ResponseSender, TheKeyIsLookedUpWhenAPacketLeaves) {
-  Serving responder;
-  responder.config.segments_max = 2;
-  responder.push(responder.read(1000, 10 * kMtu));
-  responder.push(Serving::atomic(1011, 42));
-  EXPECT_THAT(responder.poll_psns(), ElementsAre(1000U, 1001U));
-  responder.remove_region();
-  EXPECT_THAT(responder.poll_psns(), IsEmpty()) << "later responses are dropped";
-  EXPECT_TRUE(responder.added);
-  responder.expect_refused(1002);
-}
-
-TEST(ResponseSender, WhatCanBeReadOfARunLeaves) {
-  Serving responder;
-  Response read = responder.read(1000, 6 * kMtu);
-  read.address += 13 * kMtu;  // the region has 16
-  responder.push(read);
-  EXPECT_THAT(responder.poll_psns(), ElementsAre(1000U, 1001U, 1002U));
-  responder.expect_refused(1003);
-}
-
-TEST(ResponseSender, AQueuePairFailsOnce) {
-  Serving responder;
-  responder.halted = true;
-  responder.remove_region();
-  responder.push(responder.read(1000, kMtu));
-  EXPECT_THAT(responder.poll_psns(), IsEmpty());
-  EXPECT_FALSE(responder.owed.has_value());
-  EXPECT_EQ(responder.count(Counter::kRemoteAccessErrors), 0U);
-  EXPECT_EQ(responder.naks.size(), 1U);
-}
-
-TEST(ResponseSender, TheMsnBeforeTheFirstIsTheLast) {
-  Serving responder;
-  responder.remove_region();
-  Response read = responder.read(1000, kMtu);
-  read.msn = 0;
-  responder.push(read);
-  (void)responder.poll();
-  ASSERT_EQ(responder.naks.size(), 1U);
-  EXPECT_EQ(responder.naks[0].msn, 0xFF'FFFFU);
-}
-
-TEST(ResponseSender, OfAReportedDropMemoryThatIsGoneIsNoError) {
-  Serving responder;
-  responder.remove_region();
-  responder.push(Serving::again(responder.read(1000, 3 * kMtu), /*unasked=*/true));
-  EXPECT_THAT(responder.poll_psns(), IsEmpty());
-  EXPECT_FALSE(responder.added || responder.halted);
-  EXPECT_FALSE(responder.owed.has_value());
-  EXPECT_EQ(responder.count(Counter::kEdnPacketsGone), 3U);
-  EXPECT_TRUE(responder.resources.empty());
-}
-
-// As a driver's handler: without one, a fault ends the program (memory/guard.h).
-void survive_faults() {
-  struct sigaction action {};
-  action.sa_sigaction = [](int, siginfo_t* info, void* context) {
-    if (!memory::recover(info->si_addr, context)) std::abort();
-  };
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;
-  ASSERT_EQ(::sigaction(SIGSEGV, &action, nullptr), 0);
-  ASSERT_EQ(::sigaction(SIGBUS, &action, nullptr), 0);
-}
-
-// 64 KiB may be read, and the 64 KiB behind it no more.
-struct Pages {
-  static constexpr std::size_t kSize = 65'536;
-  Pages() {
-    EXPECT_NE(at, MAP_FAILED);
-    EXPECT_EQ(::mprotect(static_cast<std::byte*>(at) + kSize, kSize, PROT_NONE), 0);
-  }
-  ~Pages() { ::munmap(at, 2 * kSize); }
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-
-  void* at = ::mmap(nullptr, 2 * kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-};
-
-// The READ begins three packets before the end of what may be read.
-TEST(ResponseSender, MemoryThatIsUnmappedIsRefusedToo) {
-  survive_faults();
-  const Pages pages;
-  Serving responder;
-  responder.memory.be_careful();
-  const auto address = reinterpret_cast<std::uintptr_t>(pages.at);
-  const MemoryRegion* const region =
-      responder.memory.add(responder.identity.pd, address, 2 * Pages::kSize, address, kAccessRemoteRead).value();
-  Response read = responder.read(1000, 6 * kMtu);
-  read.rkey = region->key;
-  read.address = address + Pages::kSize - 3 * kMtu;
-  responder.push(read);
-  EXPECT_THAT(responder.poll_psns(), ElementsAre(1000U, 1001U, 1002U));
-  responder.expect_refused(1003);
-}
-
 // --- by reference ---
 
 struct Local : Serving {
@@ -479,90 +252,6 @@ TEST(ResponseSender, AnAtomicsResultSentAgainIsLogged) {
   EXPECT_TRUE(responder.poll().at(0).bxth.retransmitted);
   EXPECT_EQ(responder.count(Counter::kSentDataPackets), 0U);
   EXPECT_EQ(responder.count(Counter::kRetransmittedEdn), 1U);
-}
-
-// --- NAKs ---
-
-TEST(ResponseSender, ANakStandsBehindResponsesToEarlierRequests) {
-  Serving responder;
-  responder.push(responder.read(1009, kMtu));
-  responder.push(Serving::nak(1010));
-  EXPECT_THAT(responder.poll_psns(), ElementsAre(1009U));
-  EXPECT_THAT(responder.naks, ElementsAre(Nak{wire::kSyndromeNakSequence, Serving::kMsn, Psn{1010}, true}));
-  EXPECT_EQ(responder.count(Counter::kSentSeqNak), 1U);
-  EXPECT_TRUE(responder.resources.empty());
-}
-
-TEST(ResponseSender, OnSeveralPathsItWaitsForItsOwn) {
-  Serving responder;
-  responder.push(responder.read(1009, kMtu));
-  responder.push(Serving::nak(1010));
-  responder.push(Serving::atomic(1010, 42));
-  EXPECT_THAT(responder.poll_psns(/*naks_too=*/false), ElementsAre(1009U));
-  EXPECT_THAT(responder.poll_psns(/*naks_too=*/false), IsEmpty());
-  EXPECT_FALSE(responder.added);
-  EXPECT_THAT(responder.naks, IsEmpty());
-  EXPECT_EQ(responder.resources.size(), 2U);
-}
-
-TEST(ResponseSender, AnRnrNakIsNoSequenceNak) {
-  Serving responder;
-  responder.push(Serving::nak(1010, wire::kSyndromeRnr));
-  (void)responder.poll();
-  EXPECT_EQ(responder.naks.size(), 1U);
-  EXPECT_EQ(responder.count(Counter::kSentSeqNak), 0U);
-}
-
-TEST(ResponseSender, OfAPacketThatHasComeNoNakLeaves) {
-  Serving responder;
-  responder.push(Serving::nak(1009));
-  responder.push(Serving::atomic(1009, 42));
-  EXPECT_THAT(responder.poll_psns(), ElementsAre(1009U));
-  EXPECT_THAT(responder.naks, IsEmpty());
-  responder.push(Serving::nak(1009));
-  (void)responder.poll();
-  EXPECT_FALSE(responder.added);
-}
-
-// A BitmapAck's NAK is of the base. Of another PSN, a peer in bitmap mode takes none without a token.
-TEST(ResponseSender, AfterAnErrorItLeavesInAnyCase) {
-  Serving responder;
-  responder.halted = true;
-  responder.push(Serving::nak(1009, wire::kSyndromeNakInvalidRequest));
-  (void)responder.poll();
-  EXPECT_THAT(responder.naks,
-              ElementsAre(Nak{wire::kSyndromeNakInvalidRequest, Serving::kMsn, Psn{1009}, /*bitmap=*/true}));
-}
-
-TEST(ResponseSender, TheNakThatEndsTheConnectionIsKept) {
-  Serving responder;
-  responder.push(Serving::nak(1010));
-  (void)responder.poll();
-  EXPECT_EQ(responder.responses.refusal, nullptr) << "a sequence NAK ends nothing";
-  responder.halted = true;
-  responder.push(Serving::nak(1010, wire::kSyndromeNakRemoteAccess));
-  (void)responder.poll();
-  ASSERT_NE(responder.responses.refusal, nullptr);
-  EXPECT_EQ(responder.responses.refusal->psn, Psn{1010});
-  EXPECT_EQ(responder.responses.refusal->syndrome, wire::kSyndromeNakRemoteAccess);
-}
-
-TEST(ResponseSender, AStandardPeersNakIsStandard) {
-  Serving responder;
-  responder.push(Serving::standard(Serving::nak(1010)));
-  (void)responder.poll();
-  ASSERT_EQ(responder.naks.size(), 1U);
-  EXPECT_FALSE(responder.naks[0].bitmap);
-}
-
-TEST(ResponseSender, ANakThatDoesNotFitWaits) {
-  Serving responder;
-  responder.naks_fit = false;
-  responder.push(Serving::nak(1010));
-  (void)responder.poll();
-  EXPECT_FALSE(responder.added);
-  EXPECT_EQ(responder.count(Counter::kSentSeqNak), 0U);
-  EXPECT_EQ(responder.resources.size(), 1U);
 }
 
 // --- several paths ---

@@ -1,4 +1,4 @@
 brdma_unit_test(qp_repeated_responses_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_replayed_responses_test LINK brdma_qp brdma_test_support)
-brdma_unit_test(qp_response_sender_test LINK brdma_qp brdma_test_support)
+brdma_unit_test(qp_response_sender_test LINK brdma_qp brdma_test_support ALSO response_refusals.cc)
 brdma_unit_test(responder_resources_test LINK brdma_qp)

@@ -57,6 +57,7 @@ struct Transmit {
   std::uint16_t segment_bytes = 0;
   std::uint32_t bytes = 0;
   std::span<const Slice> slices;
+  bool more = true;  // false: poll_transmit() would have nothing until the next event or deadline
 };
 
 }  // namespace brdma

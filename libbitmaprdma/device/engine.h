@@ -17,6 +17,7 @@
 #include "base/config.h"
 #include "base/datagram.h"
 #include "base/result.h"
+#include "base/transmit_interest.h"
 #include "base/units.h"
 #include "bitmaprdma/types.h"
 #include "device/device_use.h"
@@ -192,6 +193,27 @@ class Engine {
   [[nodiscard]] bool all_sent() const;
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   [[nodiscard]] std::optional<Notification> poll_notification();
+
+  // What poll_transmit() has to send now, the greatest interest of all queue pairs. `only`: the one queue pair that has
+  // any; null: none, or several.
+  struct Interest {
+    TransmitInterest level = TransmitInterest::kNone;
+    const QueuePair* only = nullptr;
+  };
+  [[nodiscard]] Interest transmit_interest();
+  // Something happened that poll_notification() or poll_write_arrival() reports.
+  [[nodiscard]] bool has_notifications() const;
+
+  // Counts of one queue pair, for a driver that gathers posts or waits for a message.
+  struct Load {
+    std::uint32_t in_flight = 0;  // packets sent and not acknowledged yet: an acknowledgement is expected; UC and UD: 0
+    std::uint32_t awaited = 0;    // the same of all queue pairs whose requests complete in the same queue, as of the
+                                  // last next_timeout()
+    std::uint32_t per_batch = 1;  // packets of long messages that fill a batch
+    bool requests = false;        // RC: some request is not complete
+    bool receiving = false;       // RC: a message of the peer is arriving, and some of its packets are here
+  };
+  [[nodiscard]] Load load(const QueuePair* qp) const;
 
   // Sent by this queue pair and not acknowledged yet: an acknowledgement is expected while there are some.
   [[nodiscard]] std::uint32_t packets_in_flight(const QueuePair* qp) const;

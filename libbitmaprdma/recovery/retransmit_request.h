@@ -27,6 +27,14 @@ struct RequestedEntry {
 // `overtaken`: a newer message came first, so this one is older than the reaction to that.
 [[nodiscard]] RequestVerdict judge_request(const RequestedEntry& entry, Duration quiet, bool overtaken);
 
+// When a packet that was requested `times` times, the last one at `last`, is requested again. From the fifth on a peer
+// that is silent is asked only as often as its silence doubles. It may be gone; and if it is not, its own timeout makes
+// it send. `heard`: its last packet.
+[[nodiscard]] constexpr Instant next_request(Instant last, unsigned times, Duration interval, Instant heard) {
+  constexpr unsigned kTimesSoon = 4;
+  return last + (times > kTimesSoon && last - heard > interval ? last - heard : interval);
+}
+
 // Distinguishes new, overtaken, repeated and old feedback messages by their serial numbers (32 bits, serial
 // arithmetic).
 class FeedbackOrder {

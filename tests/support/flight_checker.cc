@@ -65,7 +65,9 @@ void FlightChecker::handle_request(const wire::Packet& packet, Instant now) {
 }
 
 void FlightChecker::handle_retransmission(const wire::Packet& packet, std::int64_t sequence, Instant now) {
-  if (!bitmap_ || !is_needless(packet, sequence) || needless_++ != 0) return;
+  if (!bitmap_) return;
+  ++sent_again_;
+  if (!is_needless(packet, sequence) || needless_++ != 0) return;
   first_needless_ = requester_.config().name + " at " + std::to_string(now.ns()) + " ns: PSN " +
                     std::to_string(packet.bth.psn.value()) + " to QP " + std::to_string(packet.bth.dest_qpn);
 }

@@ -41,6 +41,7 @@ class FlightChecker : public sim::Observer {
   // A probe of a path that is set aside is one.
   [[nodiscard]] std::uint64_t needless() const { return needless_; }
   [[nodiscard]] const std::string& first_needless() const { return first_needless_; }
+  [[nodiscard]] std::uint64_t sent_again() const { return sent_again_; }  // request packets, in bitmap mode
 
  private:
   void handle_request(const wire::Packet& packet, Instant now);
@@ -67,7 +68,7 @@ class FlightChecker : public sim::Observer {
   std::int64_t next_ = 0;                       // first sequence that was never sent
   std::int64_t base_ = 0;                       // everything before it is acknowledged
   std::size_t packets_most_ = 0;
-  std::uint64_t needless_ = 0;
+  std::uint64_t needless_ = 0, sent_again_ = 0;
   std::string first_needless_;
   bool bitmap_ = false, ended_ = false;
   // Acknowledgements overtake each other on a faulty network: the requester may use any of the last few, and none of

@@ -250,6 +250,10 @@ struct ReceiverParts : ResponderParts {
     state->gaps[gap].feedbacks = times;
     state->gaps[gap].last_feedback = now;
   }
+  // It is to be named again.
+  [[nodiscard]] bool repeats(std::size_t gap) const {
+    return feedback.is_repetition_due(state->gaps[gap], state->heard, recovery, now);
+  }
   [[nodiscard]] bool lost(std::size_t gap) const { return state->gaps[gap].state == bitmap::GapState::kPromoted; }
 
   qp::PooledOutOfOrder& state = out_of_order;

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "bitmap/gap_table.h"
 #include "qp/gaps/out_of_order.h"
+#include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
 #include "wire/control.h"
 
@@ -34,9 +35,10 @@ class GapFeedback {
   // quarter more than a round trip: the window there waits for a packet lost again, and a sender ignores feedback that
   // cannot cover its retransmission.
   [[nodiscard]] Duration repeat_interval(std::uint16_t feedbacks, const RecoveryConfig& config) const;
-  // `gap`, which was named, is to be named again.
-  [[nodiscard]] bool is_repetition_due(const bitmap::GapRecord& gap, const RecoveryConfig& config, Instant now) const {
-    return now >= gap.last_feedback + repeat_interval(gap.feedbacks, config);
+  // `gap`, which was named, is to be named again. `heard`: the peer's last packet.
+  [[nodiscard]] bool is_repetition_due(const bitmap::GapRecord& gap, Instant heard, const RecoveryConfig& config,
+                                       Instant now) const {
+    return now >= next_naming(gap.last_feedback, gap.feedbacks, heard, config);
   }
   // The message that leaves now is the next of this queue pair.
   void number(wire::Ffm& ffm) {
@@ -60,6 +62,10 @@ class GapFeedback {
  private:
   static constexpr Duration kRepeatFirst = 500_us;  // the path's RTT is not known yet
 
+  [[nodiscard]] Instant next_naming(Instant last, std::uint16_t times, Instant heard,
+                                    const RecoveryConfig& config) const {
+    return recovery::next_request(last, times, repeat_interval(times, config), heard);
+  }
   void look_at_named(OutOfOrderState& state, const RecoveryConfig& config, Instant seen);
 
   bool due_ = false;

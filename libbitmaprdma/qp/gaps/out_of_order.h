@@ -102,6 +102,7 @@ struct OutOfOrderState {
   SackRanges ranges;
   GoBack go_back;
   ReceiveWait receive_wait;
+  Instant heard;                     // the peer's last request packet
   std::uint64_t gaps_looked_at = 0;  // for feedback; a measure of its cost, for tests
 
   // Nothing has come early yet. `shape`: of the window.
@@ -115,6 +116,7 @@ struct OutOfOrderState {
     ranges = SackRanges{};
     go_back = GoBack{};
     receive_wait = ReceiveWait{};
+    heard = Instant{};
   }
   void clear() {
     gaps.clear();

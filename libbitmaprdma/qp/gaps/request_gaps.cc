@@ -1,6 +1,7 @@
 #include "qp/gaps/request_gaps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "qp/execute/request_checks.h"
 
@@ -26,6 +27,7 @@ void RequestGaps::on_early(const wire::Packet& packet, Psn previous_highest, std
   env.note_length(now, parts_.identity.qpn, trace::WindowSide::kReceive, parts_.window);
   const Psn psn = packet.bth.psn;
   const Instant seen = env.arrived_at(now);
+  const bool was_silent = note_heard(seen);
   const std::int32_t beyond = distance(psn, previous_highest);
   if (beyond > 1) {
     open(packet, previous_highest, base_due, seen, now);
@@ -42,7 +44,14 @@ void RequestGaps::on_early(const wire::Packet& packet, Psn previous_highest, std
   const GapWatch& watch = parts_.out_of_order.watch;
   const bool too_deep = watch.is_too_deep(parts_.window.highest());
   const bool too_many = recovery().stall_packets != 0 && count_later_packet();
-  if (too_deep || too_many || watch.is_judgement_due(seen)) judge_all(now, seen);
+  if (too_deep || too_many || was_silent || watch.is_judgement_due(seen)) judge_all(now, seen);
+}
+
+// The peer sends. True: after a silence, for which a repetition may have been put off.
+bool RequestGaps::note_heard(Instant seen) const {
+  constexpr Duration kSilence = 8_ms;
+  OutOfOrderState& state = parts_.out_of_order;
+  return seen - std::exchange(state.heard, seen) > kSilence && state.watch.repeat_at;
 }
 
 void RequestGaps::open(const wire::Packet& packet, Psn before, std::optional<Instant> base_due, Instant seen,
@@ -125,6 +134,7 @@ void RequestGaps::look_for_path_evidence(const wire::Packet& packet, Instant now
 }
 
 void RequestGaps::on_copy(Instant now) const {
+  parts_.out_of_order.heard = parts_.env.arrived_at(now);
   GoBack& go_back = parts_.out_of_order.go_back;
   if (!go_back.active) return;
   const Instant seen = parts_.env.arrived_at(now);
@@ -142,6 +152,7 @@ bool RequestGaps::fill_base(const wire::Packet& packet, Instant now) const {
 void RequestGaps::on_advance(Instant now, Instant seen) const {
   parts_.env.note_length(now, parts_.identity.qpn, trace::WindowSide::kReceive, parts_.window);
   OutOfOrderState& state = parts_.out_of_order;
+  state.heard = seen;
   state.gaps.drop_before(base());
   refill(seen);
   state.go_back.repeats = 0;
@@ -254,7 +265,10 @@ void RequestGaps::request_by_hand(std::optional<Psn> psn, Instant now,
     named(gap);
     any = true;
     if (gap.state == GapState::kWaiting) promote(gap, LossCause::kRequested, now);
-    if (gap.feedbacks != 0) gap.last_feedback = now - parts_.feedback.repeat_interval(gap.feedbacks, recovery());
+    if (gap.feedbacks != 0) {  // due now, however long the peer has been silent
+      const Instant long_ago = now - parts_.feedback.repeat_interval(gap.feedbacks, recovery());
+      gap.last_feedback = std::min(long_ago, parts_.out_of_order.heard);
+    }
   }
   if (!any) return;
   if (parts_.bitmap) {

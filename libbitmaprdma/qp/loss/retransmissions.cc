@@ -80,8 +80,8 @@ bool Retransmissions::resend_data(Sequence sequence, const Message& message, Pay
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   // A standard peer acknowledges only on request: a waiting packet behind this one depends on it.
-  packet.bth.ack_request = parts_.scoreboard.pending() == 1 || parts_.rnr.ends_with(sequence) || window_full(1) ||
-                           ack_requests().next_asks(message, sequence + 1 == message.end());
+  const bool must_ask = parts_.scoreboard.pending() == 1 || parts_.rnr.ends_with(sequence) || window_full(1);
+  packet.bth.ack_request = ack_requests().next_asks(message, sequence + 1 == message.end(), must_ask);
   if (!limits().congestion_admits(payload)) parts_.timers.use_grant();
   if (parts_.paths != nullptr) [[unlikely]]
     parts_.paths->put_fields(packet, batch.path(), 1, true, now);

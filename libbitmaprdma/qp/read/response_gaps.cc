@@ -40,6 +40,7 @@ void ResponseGaps::on_response(const wire::Packet& packet, Sequence sequence, In
     parts_.receiver.note_seen(sequence + 1);
   }
   if (!parts_.loss) return;
+  parts_.loss->heard = seen;
   if (parts_.receiver.paths() != nullptr && packet.bitmap) return note_path_evidence(packet, sent, seen);
   note_later(sequence, sent);
 }
@@ -160,7 +161,7 @@ void ResponseGaps::judge(Instant now, Instant seen, Resend resend) const {
   next.reset();
   for (std::size_t i = 0; i < gaps.size(); ++i) {
     GapRecord& gap = gaps[i];
-    Instant again = gap.last_feedback + interval(gap.feedbacks);
+    Instant again = next_request(gap);
     if (gap.state == GapState::kWaiting) {
       const auto found = judge.judge(gap, gap.later_packets, limits, seen);
       if (const auto* wait = std::get_if<recovery::WaitUntil>(&found)) {
@@ -201,7 +202,11 @@ Instant ResponseGaps::note_requested(GapRecord& gap, Instant now) const {
   gap.last_feedback = now;
   gap.later_packets = gap.later_paths = 0;
   if (gap.feedbacks != 0xFFFF) ++gap.feedbacks;
-  return now + interval(gap.feedbacks);
+  return next_request(gap);
+}
+
+Instant ResponseGaps::next_request(const GapRecord& gap) const {
+  return recovery::next_request(gap.last_feedback, gap.feedbacks, interval(gap.feedbacks), parts_.loss->heard);
 }
 
 recovery::RequestVerdict ResponseGaps::verdict(Sequence at, Instant now) const {

@@ -110,6 +110,7 @@ class ResponseGaps {
   void fill(const wire::Packet& packet, Sequence sequence, Instant now) const;
   void note_later(Sequence sequence, Instant sent) const;
   void note_path_evidence(const wire::Packet& packet, Instant sent, Instant seen) const;
+  [[nodiscard]] Instant next_request(const bitmap::GapRecord& gap) const;
   Instant note_requested(bitmap::GapRecord& gap, Instant now) const;
   void for_each_missing(const bitmap::GapRecord& gap, FunctionRef<void(Sequence)> function) const;
   Instant request(bitmap::GapRecord& gap, Instant now, Resend resend) const;

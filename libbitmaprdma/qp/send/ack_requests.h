@@ -25,11 +25,12 @@ class AckRequests {
   };
   explicit AckRequests(const Parts& parts) : parts_(parts) {}
 
-  // A packet of `message`, the `last` of it or not, is about to be added to a batch. Does it ask? Counts it.
-  [[nodiscard]] bool next_asks(const Message& message, bool last) const {
+  // A packet of `message`, the `last` of it or not, is about to be added to a batch. Does it ask? Counts it. `must`: it
+  // does in any case.
+  [[nodiscard]] bool next_asks(const Message& message, bool last, bool must = false) const {
     const bool waited_for = parts_.id.signal_all || (parts_.queue[message.wqe].flags & kSendSignaled) != 0;
     const bool pressing = parts_.queue.nothing_behind() || (waited_for && !parts_.id.bitmap_agreed);
-    const bool asks = (last && pressing) || parts_.rnr.ends_with(parts_.limits.scoreboard.next()) ||
+    const bool asks = must || (last && pressing) || parts_.rnr.ends_with(parts_.limits.scoreboard.next()) ||
                       parts_.limits.next_asks(interval(message), 0);
     parts_.admission.on_added(1, asks);
     return asks;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/compact_optional.h"
 #include "bitmap/send_window.h"
@@ -169,7 +170,7 @@ struct Requester::Impl {
     if (fault.has_outcome()) [[unlikely]] {
       if (const Outcome found = completer().outcome(now); found.asks_something()) return found;
     }
-    return {.wants_local = next.wants_local};
+    return {.wants_local = std::exchange(next.wants_local, false)};
   }
 };
 

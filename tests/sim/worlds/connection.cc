@@ -100,6 +100,12 @@ std::uint64_t Connection::needless(const sim::Host& by, std::string& example) co
   return sum;
 }
 
+std::uint64_t Connection::sent_again() const {
+  std::uint64_t sum = 0;
+  for (const auto& flight : flights_) sum += flight == nullptr ? 0 : flight->sent_again();
+  return sum;
+}
+
 bool Connection::found() const {
   return begun_ && (!endpoints_[0]->findings().empty() || !endpoints_[1]->findings().empty() ||
                     !flights_[0]->findings().empty() || !flights_[1]->findings().empty());

@@ -35,6 +35,7 @@ class Connection {
 
   // FlightChecker::needless() of that host as the requester; `example`: the first, if there is one.
   [[nodiscard]] std::uint64_t needless(const sim::Host& by, std::string& example) const;
+  [[nodiscard]] std::uint64_t sent_again() const;  // by both, in bitmap mode
 
   [[nodiscard]] const ConnectionSettings& settings() const { return settings_; }
   [[nodiscard]] Endpoint& endpoint(std::size_t side) { return *endpoints_[side]; }

@@ -3,6 +3,7 @@
 #include "worlds/random_world.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 
 #include "support/statistics_checker.h"
@@ -206,6 +207,7 @@ class RandomWorld {
     if (world_.packets().in_use() != 0) findings_.push_back("packets are left over");
     check_nothing_is_resent_in_vain();
     check_what_is_known_is_not_resent();
+    check_only_losses_are_resent();
   }
 
   [[nodiscard]] ExpectedDrops expected_drops() const {
@@ -247,6 +249,45 @@ class RandomWorld {
                             std::to_string(probes) + " probes of paths; the first: " + example);
       }
     }
+  }
+
+  // With FFM, in any world: what is judged lost and sent again is what the network lost or receivers refused, beside
+  // misjudged packets, which teach the limits for gaps. A connection may send 32 more: a path may fall silent, and the
+  // last packets of a burst count as lost late and twice. Beside that leaves what a timeout, a probe or a NAK says.
+  void check_only_losses_are_resent() {
+    constexpr std::uint64_t kMore = 32;
+    if (!settings_.all_in(RecoveryMode::kBitmap)) return;
+    std::uint64_t again = 0;
+    for (const auto& connection : connections_) again += connection->sent_again();
+    const std::uint64_t misjudged = sum({Counter::kMisjudgementCorrections});
+    const std::uint64_t asked =
+        sum({Counter::kRetransmittedNak, Counter::kRetransmittedTimeout, Counter::kRetransmittedProbe,
+             Counter::kRetransmittedPath, Counter::kReadsCopied, Counter::kPathProbed});
+    const std::uint64_t most =
+        count().lost + refused() + asked + misjudged + misjudged / 2 + kMore * connections_.size();
+    if (again <= most) return;
+    findings_.push_back(std::to_string(again) + " packets were sent again: " + std::to_string(count().lost) +
+                        " were lost, " + std::to_string(refused()) + " refused, " + std::to_string(misjudged) +
+                        " misjudged, and for other reasons at most " + std::to_string(asked) + " were to be");
+  }
+
+  // Packets that came and were not kept, though they were intact, new, and for a queue pair.
+  [[nodiscard]] std::uint64_t refused() const {
+    std::uint64_t sum = 0;
+    for (const DropReason reason : {DropReason::kStandardRefused, DropReason::kQpState, DropReason::kOutOfWindow,
+                                    DropReason::kOutOfOrder, DropReason::kHoldFull, DropReason::kEscapeFull,
+                                    DropReason::kStateFull, DropReason::kEarlyNoReceive, DropReason::kEarlyInvalid,
+                                    DropReason::kReceiverNotReady, DropReason::kAfterError, DropReason::kFetchFailed}) {
+      for (const sim::Host* host : hosts_) sum += host->statistics().get(reason);
+    }
+    return sum;
+  }
+  [[nodiscard]] std::uint64_t sum(std::initializer_list<Counter> counters) const {
+    std::uint64_t all = 0;
+    for (const Counter counter : counters) {
+      for (const sim::Host* host : hosts_) all += host->statistics().get(counter);
+    }
+    return all;
   }
 
   [[nodiscard]] WorldResult count() const {

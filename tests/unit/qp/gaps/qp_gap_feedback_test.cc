@@ -47,6 +47,8 @@ struct Feedback {
   OutOfOrderState state;
   GapFeedback feedback;
   Instant now = Instant{} + 16_s;
+
+  Feedback() { state.heard = now; }
 };
 
 // --- when ---
@@ -136,6 +138,41 @@ TEST(GapFeedback, AGapThatHasClosedIsForgottenWhenItIsDue) {
   all.plan();
   EXPECT_FALSE(all.feedback.due());
   EXPECT_EQ(all.state.watch.repeat_at, all.now + 100_us);
+}
+
+// The fifth message of a gap leaves after 7.5 ms of silence, and is repeated after 8 ms, as the interval says. From
+// then on the silence doubles: 16, 32, 63, 127 ms.
+TEST(GapFeedback, ASilentPeerIsAskedEverMoreSeldom) {
+  Feedback all;
+  all.pass(7'500_us);
+  bitmap::GapRecord& gap = all.lose(5);
+  for (const Duration wait : {8_ms, 15'500_us, 31_ms, 62_ms, 124_ms}) {
+    all.plan();
+    EXPECT_EQ(all.state.watch.repeat_at, all.now + wait);
+    all.pass(wait - kTick);
+    EXPECT_FALSE(all.feedback.is_repetition_due(gap, all.state.heard, all.config, all.now));
+    all.pass(kTick);
+    EXPECT_TRUE(all.feedback.is_repetition_due(gap, all.state.heard, all.config, all.now));
+    gap.last_feedback = all.now;
+    all.state.feedback.oldest[FeedbackWatch::kClasses - 1] = all.now;
+  }
+}
+
+TEST(GapFeedback, APeerThatSendsIsAskedAsTheIntervalSays) {
+  Feedback all;
+  all.pass(1_s);
+  all.state.heard = all.now - 8_ms;
+  all.lose(5);
+  all.plan();
+  EXPECT_EQ(all.state.watch.repeat_at, all.now + 8_ms);
+}
+
+TEST(GapFeedback, TheFirstFourMessagesDoNotWaitForASilentPeer) {
+  Feedback all;
+  all.pass(1_s);
+  all.lose(4);
+  all.plan();
+  EXPECT_EQ(all.state.watch.repeat_at, all.now + 4_ms);
 }
 
 TEST(GapFeedback, WaitingAndUnnamedGapsAreNoRepetitions) {

@@ -390,8 +390,35 @@ TEST(RequestGaps, AnOperatorsRequestDoesNotWaitForTheLastOne) {
   receiver.request_by_hand();
   receiver.named(0, 1);
   receiver.request_by_hand();
-  EXPECT_TRUE(receiver.feedback.is_repetition_due(receiver.state->gaps[0], receiver.recovery, receiver.now));
+  EXPECT_TRUE(receiver.repeats(0));
   EXPECT_EQ(receiver.state->gaps[1].last_feedback, Instant{}) << "was not named yet";
+}
+
+TEST(RequestGaps, AnOperatorsRequestDoesNotWaitForASilentPeer) {
+  Receiver receiver;
+  receiver.arrives(receiver.packet(1001));
+  receiver.request_by_hand();
+  receiver.pass(1_s);
+  receiver.named(0, 5);
+  receiver.pass(900_ms);
+  EXPECT_FALSE(receiver.repeats(0)) << "silent for 1 s when it was named";
+  receiver.request_by_hand();
+  EXPECT_TRUE(receiver.repeats(0));
+}
+
+// What was put off while the peer was silent is looked at when it sends again.
+TEST(RequestGaps, AfterASilenceNamedGapsAreLookedAt) {
+  Receiver receiver;
+  receiver.arrives(receiver.packet(1001));
+  receiver.request_by_hand();
+  receiver.pass(1_s);
+  receiver.named(0, 5);
+  receiver.gaps().judge_again(receiver.now);
+  EXPECT_EQ(receiver.state->watch.repeat_at, receiver.now + 1_s);
+  receiver.feedback.cancel();
+  receiver.pass(100_ms);
+  receiver.arrives(receiver.packet(1002));
+  EXPECT_TRUE(receiver.feedback.due());
 }
 
 TEST(RequestGaps, AnOperatorCanOnlySendAStandardPeerBackToTheBase) {

@@ -160,6 +160,7 @@ TEST(Retransmissions, TheLastPendingPacketAsksForAnAcknowledgement) {
   ASSERT_EQ(packets.size(), 2U);
   EXPECT_FALSE(packets[0].bth.ack_request);
   EXPECT_TRUE(packets[1].bth.ack_request);
+  EXPECT_EQ(parts.admission.since_request(), 0U) << "the next interval begins with it";
 }
 
 // --- READ requests ---

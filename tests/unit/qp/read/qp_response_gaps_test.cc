@@ -141,8 +141,24 @@ TEST(ResponseGaps, ReRequestsAreRepeatedEverMoreSeldom) {
     reader.pass(wait - 1_us);
     EXPECT_THAT(reader.judged(), IsEmpty());
     reader.pass(1_us);
+    reader.loss->heard = reader.now;  // other responses come
     EXPECT_THAT(reader.judged(), ElementsAre(1));
   }
+}
+
+// The peer has gone. Ten re-requests in the first 128 ms, and then one each time the silence has doubled.
+TEST(ResponseGaps, ASilentPeerIsAskedEverMoreSeldom) {
+  Reader reader;
+  reader.read(8);
+  reader.response(0);
+  reader.response(2);
+  const Instant end = reader.now + 8_s;
+  std::size_t requests = 0;
+  for (Instant next = reader.now + reader.too_old(); next < end; next = *reader.loss->response_judge_at) {
+    reader.pass(next - reader.now);
+    requests += reader.judged().size();
+  }
+  EXPECT_EQ(requests, 16U);
 }
 
 // Responses come in request order: one that was requested after the re-request shows that the repetition is lost.

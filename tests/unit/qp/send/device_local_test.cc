@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "qp/send/requester_impl.h"
 #include "qp/state/limits.h"
 #include "qp/state/local_path.h"
 #include "sim/local_processes.h"
@@ -77,6 +78,18 @@ TEST(Local, BeginsWithTheFirstLargeMessageOfEitherSide) {
     EXPECT_EQ(pair.poll(asks).size(), 3u);
     EXPECT_TRUE(pair.same(0, kThreshold));
   }
+}
+
+// While something is asked, each acknowledgement is taken by the longer way.
+TEST(Local, TheFirstLargeMessageAsksOnce) {
+  Machine machine;
+  PairOptions given = options(machine);
+  given.want_local = false;
+  TwoEngines pair{given};
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, kThreshold, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_TRUE(agreed(pair, 0));
+  EXPECT_FALSE(pair.side[0].qp->requester().impl().has_outcome());
 }
 
 // Both at the start, and after the first large message.

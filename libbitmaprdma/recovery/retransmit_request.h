@@ -29,10 +29,10 @@ struct RequestedEntry {
 
 // When a packet that was requested `times` times, the last one at `last`, is requested again. From the fifth on a peer
 // that is silent is asked only as often as its silence doubles. It may be gone; and if it is not, its own timeout makes
-// it send. `heard`: its last packet.
-[[nodiscard]] constexpr Instant next_request(Instant last, unsigned times, Duration interval, Instant heard) {
+// it send. `last_arrival`: its last packet.
+[[nodiscard]] constexpr Instant next_request(Instant last, unsigned times, Duration interval, Instant last_arrival) {
   constexpr unsigned kTimesSoon = 4;
-  return last + (times > kTimesSoon && last - heard > interval ? last - heard : interval);
+  return last + (times > kTimesSoon && last - last_arrival > interval ? last - last_arrival : interval);
 }
 
 // Distinguishes new, overtaken, repeated and old feedback messages by their serial numbers (32 bits, serial

@@ -252,7 +252,7 @@ struct ReceiverParts : ResponderParts {
   }
   // It is to be named again.
   [[nodiscard]] bool repeats(std::size_t gap) const {
-    return feedback.is_repetition_due(state->gaps[gap], state->heard, recovery, now);
+    return feedback.is_repetition_due(state->gaps[gap], state->last_arrival, recovery, now);
   }
   [[nodiscard]] bool lost(std::size_t gap) const { return state->gaps[gap].state == bitmap::GapState::kPromoted; }
 

@@ -54,7 +54,7 @@ FeedbackSender::Chosen FeedbackSender::choose(std::span<bitmap::GapRecord*> room
 bool FeedbackSender::is_due(const bitmap::GapRecord& gap, Instant now) const {
   if (gap.state != bitmap::GapState::kPromoted) return false;
   return gap.feedbacks == 0 ||
-         parts_.feedback.is_repetition_due(gap, parts_.out_of_order.heard, *parts_.identity.recovery, now);
+         parts_.feedback.is_repetition_due(gap, parts_.out_of_order.last_arrival, *parts_.identity.recovery, now);
 }
 
 void FeedbackSender::add(std::span<bitmap::GapRecord* const> gaps, TransmitBatch& batch, Instant now) const {

@@ -38,7 +38,8 @@ void GapFeedback::plan(OutOfOrderState& state, const RecoveryConfig& config, Ins
     first.reset();
     for (std::size_t i = 0; i < FeedbackWatch::kClasses; ++i) {
       if (watch.oldest[i])
-        bring_forward(first, next_naming(*watch.oldest[i], static_cast<std::uint16_t>(i + 1), state.heard, config));
+        bring_forward(first,
+                      next_naming(*watch.oldest[i], static_cast<std::uint16_t>(i + 1), state.last_arrival, config));
     }
   };
   due_first();
@@ -59,7 +60,7 @@ void GapFeedback::look_at_named(OutOfOrderState& state, const RecoveryConfig& co
     const bitmap::GapRecord& gap = state.gaps[i];
     ++state.gaps_looked_at;
     if (gap.state != bitmap::GapState::kPromoted || gap.feedbacks == 0) continue;
-    if (is_repetition_due(gap, state.heard, config, seen)) {
+    if (is_repetition_due(gap, state.last_arrival, config, seen)) {
       due_ = watch.look = true;
     } else {
       bring_forward(watch.oldest[FeedbackWatch::class_of(gap.feedbacks)], gap.last_feedback);

@@ -35,10 +35,10 @@ class GapFeedback {
   // quarter more than a round trip: the window there waits for a packet lost again, and a sender ignores feedback that
   // cannot cover its retransmission.
   [[nodiscard]] Duration repeat_interval(std::uint16_t feedbacks, const RecoveryConfig& config) const;
-  // `gap`, which was named, is to be named again. `heard`: the peer's last packet.
-  [[nodiscard]] bool is_repetition_due(const bitmap::GapRecord& gap, Instant heard, const RecoveryConfig& config,
+  // `gap`, which was named, is to be named again. `last_arrival`: the peer's last packet.
+  [[nodiscard]] bool is_repetition_due(const bitmap::GapRecord& gap, Instant last_arrival, const RecoveryConfig& config,
                                        Instant now) const {
-    return now >= next_naming(gap.last_feedback, gap.feedbacks, heard, config);
+    return now >= next_naming(gap.last_feedback, gap.feedbacks, last_arrival, config);
   }
   // The message that leaves now is the next of this queue pair.
   void number(wire::Ffm& ffm) {
@@ -62,9 +62,9 @@ class GapFeedback {
  private:
   static constexpr Duration kRepeatFirst = 500_us;  // the path's RTT is not known yet
 
-  [[nodiscard]] Instant next_naming(Instant last, std::uint16_t times, Instant heard,
+  [[nodiscard]] Instant next_naming(Instant last, std::uint16_t times, Instant last_arrival,
                                     const RecoveryConfig& config) const {
-    return recovery::next_request(last, times, repeat_interval(times, config), heard);
+    return recovery::next_request(last, times, repeat_interval(times, config), last_arrival);
   }
   void look_at_named(OutOfOrderState& state, const RecoveryConfig& config, Instant seen);
 

@@ -102,7 +102,7 @@ struct OutOfOrderState {
   SackRanges ranges;
   GoBack go_back;
   ReceiveWait receive_wait;
-  Instant heard;                     // the peer's last request packet
+  Instant last_arrival;              // the peer's last request packet
   std::uint64_t gaps_looked_at = 0;  // for feedback; a measure of its cost, for tests
 
   // Nothing has come early yet. `shape`: of the window.
@@ -116,7 +116,7 @@ struct OutOfOrderState {
     ranges = SackRanges{};
     go_back = GoBack{};
     receive_wait = ReceiveWait{};
-    heard = Instant{};
+    last_arrival = Instant{};
   }
   void clear() {
     gaps.clear();

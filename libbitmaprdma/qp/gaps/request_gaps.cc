@@ -27,7 +27,7 @@ void RequestGaps::on_early(const wire::Packet& packet, Psn previous_highest, std
   env.note_length(now, parts_.identity.qpn, trace::WindowSide::kReceive, parts_.window);
   const Psn psn = packet.bth.psn;
   const Instant seen = env.arrived_at(now);
-  const bool was_silent = note_heard(seen);
+  const bool was_silent = note_arrival(seen);
   const std::int32_t beyond = distance(psn, previous_highest);
   if (beyond > 1) {
     open(packet, previous_highest, base_due, seen, now);
@@ -48,10 +48,10 @@ void RequestGaps::on_early(const wire::Packet& packet, Psn previous_highest, std
 }
 
 // The peer sends. True: after a silence, for which a repetition may have been put off.
-bool RequestGaps::note_heard(Instant seen) const {
+bool RequestGaps::note_arrival(Instant seen) const {
   constexpr Duration kSilence = 8_ms;
   OutOfOrderState& state = parts_.out_of_order;
-  return seen - std::exchange(state.heard, seen) > kSilence && state.watch.repeat_at;
+  return seen - std::exchange(state.last_arrival, seen) > kSilence && state.watch.repeat_at;
 }
 
 void RequestGaps::open(const wire::Packet& packet, Psn before, std::optional<Instant> base_due, Instant seen,
@@ -134,7 +134,7 @@ void RequestGaps::look_for_path_evidence(const wire::Packet& packet, Instant now
 }
 
 void RequestGaps::on_copy(Instant now) const {
-  parts_.out_of_order.heard = parts_.env.arrived_at(now);
+  parts_.out_of_order.last_arrival = parts_.env.arrived_at(now);
   GoBack& go_back = parts_.out_of_order.go_back;
   if (!go_back.active) return;
   const Instant seen = parts_.env.arrived_at(now);
@@ -152,7 +152,7 @@ bool RequestGaps::fill_base(const wire::Packet& packet, Instant now) const {
 void RequestGaps::on_advance(Instant now, Instant seen) const {
   parts_.env.note_length(now, parts_.identity.qpn, trace::WindowSide::kReceive, parts_.window);
   OutOfOrderState& state = parts_.out_of_order;
-  state.heard = seen;
+  state.last_arrival = seen;
   state.gaps.drop_before(base());
   refill(seen);
   state.go_back.repeats = 0;
@@ -267,7 +267,7 @@ void RequestGaps::request_by_hand(std::optional<Psn> psn, Instant now,
     if (gap.state == GapState::kWaiting) promote(gap, LossCause::kRequested, now);
     if (gap.feedbacks != 0) {  // due now, however long the peer has been silent
       const Instant long_ago = now - parts_.feedback.repeat_interval(gap.feedbacks, recovery());
-      gap.last_feedback = std::min(long_ago, parts_.out_of_order.heard);
+      gap.last_feedback = std::min(long_ago, parts_.out_of_order.last_arrival);
     }
   }
   if (!any) return;

@@ -83,7 +83,7 @@ class RequestGaps {
   [[nodiscard]] bool is_sent_again(const wire::Packet& packet, Psn psn) const;
   [[nodiscard]] bool count_later_packet() const;
   void look_for_path_evidence(const wire::Packet& packet, Instant now) const;
-  bool note_heard(Instant seen) const;
+  bool note_arrival(Instant seen) const;
   [[nodiscard]] bool is_first_at_base() const;
   void judge_base(Instant now, Instant seen) const;
   [[nodiscard]] recovery::GapVerdict judge(const bitmap::GapRecord& gap, Instant seen) const;

@@ -22,8 +22,8 @@ namespace brdma::qp {
 // recently overtook each other.
 struct LossRecovery {
   bitmap::GapTable response_gaps;
-  std::optional<Instant> response_judge_at;      // the next time at which they are to be judged
-  Instant heard;                                 // the last response
+  std::optional<Instant> response_judge_at;  // the next time at which they are to be judged
+  Instant last_response;
   recovery::LearntTolerance response_tolerance;  // of responses that come on one path
   std::optional<Instant> held_until;
   std::optional<Instant> paused_until;  // a switch is full: nothing leaves before
@@ -49,7 +49,7 @@ struct LossRecovery {
   void forget() {
     response_gaps.clear();
     response_judge_at.reset();
-    heard = Instant{};
+    last_response = Instant{};
     held_until.reset();
     paused_until.reset();
     response_tolerance.forget();

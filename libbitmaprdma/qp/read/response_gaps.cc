@@ -40,7 +40,7 @@ void ResponseGaps::on_response(const wire::Packet& packet, Sequence sequence, In
     parts_.receiver.note_seen(sequence + 1);
   }
   if (!parts_.loss) return;
-  parts_.loss->heard = seen;
+  parts_.loss->last_response = seen;
   if (parts_.receiver.paths() != nullptr && packet.bitmap) return note_path_evidence(packet, sent, seen);
   note_later(sequence, sent);
 }
@@ -206,7 +206,7 @@ Instant ResponseGaps::note_requested(GapRecord& gap, Instant now) const {
 }
 
 Instant ResponseGaps::next_request(const GapRecord& gap) const {
-  return recovery::next_request(gap.last_feedback, gap.feedbacks, interval(gap.feedbacks), parts_.loss->heard);
+  return recovery::next_request(gap.last_feedback, gap.feedbacks, interval(gap.feedbacks), parts_.loss->last_response);
 }
 
 recovery::RequestVerdict ResponseGaps::verdict(Sequence at, Instant now) const {

@@ -48,7 +48,7 @@ struct Feedback {
   GapFeedback feedback;
   Instant now = Instant{} + 16_s;
 
-  Feedback() { state.heard = now; }
+  Feedback() { state.last_arrival = now; }
 };
 
 // --- when ---
@@ -150,9 +150,9 @@ TEST(GapFeedback, ASilentPeerIsAskedEverMoreSeldom) {
     all.plan();
     EXPECT_EQ(all.state.watch.repeat_at, all.now + wait);
     all.pass(wait - kTick);
-    EXPECT_FALSE(all.feedback.is_repetition_due(gap, all.state.heard, all.config, all.now));
+    EXPECT_FALSE(all.feedback.is_repetition_due(gap, all.state.last_arrival, all.config, all.now));
     all.pass(kTick);
-    EXPECT_TRUE(all.feedback.is_repetition_due(gap, all.state.heard, all.config, all.now));
+    EXPECT_TRUE(all.feedback.is_repetition_due(gap, all.state.last_arrival, all.config, all.now));
     gap.last_feedback = all.now;
     all.state.feedback.oldest[FeedbackWatch::kClasses - 1] = all.now;
   }
@@ -161,7 +161,7 @@ TEST(GapFeedback, ASilentPeerIsAskedEverMoreSeldom) {
 TEST(GapFeedback, APeerThatSendsIsAskedAsTheIntervalSays) {
   Feedback all;
   all.pass(1_s);
-  all.state.heard = all.now - 8_ms;
+  all.state.last_arrival = all.now - 8_ms;
   all.lose(5);
   all.plan();
   EXPECT_EQ(all.state.watch.repeat_at, all.now + 8_ms);

@@ -141,7 +141,7 @@ TEST(ResponseGaps, ReRequestsAreRepeatedEverMoreSeldom) {
     reader.pass(wait - 1_us);
     EXPECT_THAT(reader.judged(), IsEmpty());
     reader.pass(1_us);
-    reader.loss->heard = reader.now;  // other responses come
+    reader.loss->last_response = reader.now;  // other responses come
     EXPECT_THAT(reader.judged(), ElementsAre(1));
   }
 }

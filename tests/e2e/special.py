@@ -206,7 +206,7 @@ def rdma_core_tests(lab, scratch):
     words += ["/usr/bin/python3", os.path.join(tests, "run_tests.py"), "--dev", "brdma_eth0", "-v"]
 
     def run(*more):
-        done = subprocess.run(lab.on("h1", *words, *more), capture_output=True, text=True, timeout=3 * PATIENCE, check=False)
+        done = subprocess.run(lab.on("h1", *words, *more), capture_output=True, text=True, timeout=10 * PATIENCE, check=False)
         said = done.stdout + done.stderr
         bad = re.findall(r"^(?:ERROR|FAIL): (\w+)", said, re.MULTILINE)
         assert (done.returncode == 0) == (not bad), said[-1500:]

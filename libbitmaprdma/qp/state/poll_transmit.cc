@@ -7,29 +7,27 @@
 namespace brdma {
 
 TransmitInterest QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
-  const bool joins = batch.packets() > 0;
   if (!identity_.can_receive() || unreliable_) [[unlikely]]
-    return left(poll_otherwise(batch, now) || joins, now);
+    return left(poll_otherwise(batch, now), batch, now);
   count_here();
   if (!batch.begun()) begin_batch(batch, now);
   const TransmitInterest beside = identity_.sending_paths == 1 ? pending_beside_requests() : TransmitInterest::kForced;
   const bool acknowledges = beside == TransmitInterest::kDeferrable;
   const bool alone = acknowledges && requester_.impl().pending_interest() == TransmitInterest::kNone;
   if (beside > TransmitInterest::kDeferrable || (acknowledges && !alone && control_first_))
-    return left(poll_both(batch, now) || joins, now);
+    return left(poll_both(batch, now), batch, now);
   requests_first_ = control_first_ = false;
-  if (alone) return left(responder_.poll_acknowledgement(batch, now) || joins, now);
+  if (alone) return left(responder_.poll_acknowledgement(batch, now), batch, now);
   if (poll_single(batch, acknowledges, now)) {
     BRDMA_CHECK_SLOW(interest(now) == TransmitInterest::kNone);
     return TransmitInterest::kNone;
   }
-  const bool sent = acknowledges ? poll_acknowledging(batch, now) : poll_requests(batch, now);
-  return left(sent || joins, now);
+  return left(acknowledges ? poll_acknowledging(batch, now) : poll_requests(batch, now), batch, now);
 }
 
-// `more`: something was added, or there may not have been room.
-inline TransmitInterest QueuePair::left(bool more, Instant now) const {
-  return more ? interest(now) : TransmitInterest::kNone;
+// `sent`: this turn added something.
+inline TransmitInterest QueuePair::left(bool sent, const qp::TransmitBatch& batch, Instant now) const {
+  return sent || batch.packets() > 0 ? interest(now) : TransmitInterest::kNone;
 }
 
 void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {

@@ -262,7 +262,7 @@ class QueuePair {
   [[nodiscard]] TransmitInterest pending_beside_requests() const;
 
   // --- poll_transmit.cc ---
-  [[nodiscard]] TransmitInterest left(bool more, Instant now) const;
+  [[nodiscard]] TransmitInterest left(bool sent, const qp::TransmitBatch& batch, Instant now) const;
   void begin_batch(qp::TransmitBatch& batch, Instant now);
   bool poll_single(qp::TransmitBatch& batch, bool acknowledges, Instant now);
   bool poll_requests(qp::TransmitBatch& batch, Instant now);

@@ -34,7 +34,8 @@ Engine::Impl::Impl(const EngineConfig& given, Statistics& statistics, trace::Sin
       memory(SecretRandom(given.seed, "memory keys")),
       environment{.config = config, .memory = memory, .statistics = statistics, .sink = sink},
       queue_pairs(given.slot, given.slot_bits, SecretRandom(given.own_seed(), "queue pair numbers")),
-      ready(given.transfer.regular_turns) {
+      ready(given.transfer.regular_turns),
+      turn_words(turn_of(given)) {
   BRDMA_CHECK(!config.source_ports.empty());
 }
 
@@ -45,9 +46,10 @@ Engine::~Engine() = default;
 void Engine::Impl::settle() {
   for (QueuePair* qp : touched_pairs) {
     qp->is_touched = false;
-    const QueuePair::Standing standing = qp->standing();
-    const bool is_idle = standing == QueuePair::Standing::kIdle;
-    if (!is_idle) ready.push_back(qp, standing == QueuePair::Standing::kLarge);
+    const registry::ReadyQueue queue = qp->wanted_queue();
+    const bool is_idle = queue == registry::ReadyQueue::kNone;
+    BRDMA_CHECK_SLOW(!is_idle || qp->interest(now) == TransmitInterest::kNone);
+    if (!is_idle) ready.push_back(qp, queue == registry::ReadyQueue::kLarge);
     note_changes(qp);
     qp->known_idle = is_idle;
   }
@@ -118,6 +120,16 @@ void Engine::handle_timeout(Instant now) {
   me.settle();
   if (!me.managed.empty()) [[unlikely]]
     me.visit_managed();
+}
+
+// Those of touched queue pairs become notifications in settle().
+bool Engine::has_notifications() const {
+  const Impl& me = *impl_;
+  if (me.environment.has_notices() || !me.notifications.empty() || !me.environment.arrivals.empty()) return true;
+  for (const QueuePair* qp : me.touched_pairs) {
+    if (qp->has_async_event()) return true;
+  }
+  return false;
 }
 
 std::optional<Notification> Engine::poll_notification() {

@@ -189,19 +189,20 @@ class Engine {
   // Instead of sending the last batch of poll_transmit(): memory that it points to is gone (memory/guard.h). Reliable
   // queue pairs retransmit its packets; the work request with the missing memory fails when that is found.
   void withdraw(Instant now);
-  // Cheap test: poll_transmit() would return false and do nothing. False if that takes a closer look.
-  [[nodiscard]] bool all_sent() const;
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   [[nodiscard]] std::optional<Notification> poll_notification();
 
   // What poll_transmit() has to send now, the greatest interest of all queue pairs. `only`: the one queue pair that has
-  // any; null: none, or several.
+  // any; null: none, or several. Of several that have more than an acknowledgement to defer, the first two decide: the
+  // level is at least theirs. Forced, too, while a batch of UC or UD has been given out: its work requests complete in
+  // the next poll_transmit().
   struct Interest {
     TransmitInterest level = TransmitInterest::kNone;
     const QueuePair* only = nullptr;
   };
   [[nodiscard]] Interest transmit_interest();
-  // Something happened that poll_notification() or poll_write_arrival() reports.
+  // Something happened that poll_notification() or poll_write_arrival() reports. The same before and after
+  // transmit_interest().
   [[nodiscard]] bool has_notifications() const;
 
   // Counts of one queue pair, for a driver that gathers posts or waits for a message.
@@ -209,35 +210,12 @@ class Engine {
     std::uint32_t in_flight = 0;  // packets sent and not acknowledged yet: an acknowledgement is expected; UC and UD: 0
     std::uint32_t awaited = 0;    // the same of all queue pairs whose requests complete in the same queue, as of the
                                   // last next_timeout()
-    std::uint32_t per_batch = 1;  // packets of long messages that fill a batch
+    std::uint32_t per_batch = 1;  // packets of long messages that fill a batch; 1 if none is worth waiting for: UC, UD,
+                                  // a standard peer, several paths
     bool requests = false;        // RC: some request is not complete
     bool receiving = false;       // RC: a message of the peer is arriving, and some of its packets are here
   };
   [[nodiscard]] Load load(const QueuePair* qp) const;
-
-  // Sent by this queue pair and not acknowledged yet: an acknowledgement is expected while there are some.
-  [[nodiscard]] std::uint32_t packets_in_flight(const QueuePair* qp) const;
-  // The same for all queue pairs whose requests complete in the same queue, as of the last next_timeout(); of UC and UD
-  // none.
-  [[nodiscard]] std::uint32_t packets_awaited(const QueuePair* qp) const;
-
-  // How many packets of long messages fill a batch of this queue pair's.
-  [[nodiscard]] std::uint32_t packets_per_batch(const QueuePair* qp) const;
-  // poll_transmit() has only first transmissions of this queue pair's requests to send (bitmap mode, one path), and
-  // nothing that any peer waits for beyond them.
-  [[nodiscard]] bool only_begins_requests(const QueuePair* qp);
-
-  // A message of the peer is arriving, some of its packets are here, and this side has nothing waiting or in flight. RC
-  // only.
-  [[nodiscard]] bool only_receives(const QueuePair* qp) const;
-
-  // True when poll_transmit has only acknowledgements to send whose delay has not run out: the driver may put them off
-  // until the application's next call, so that they leave behind its data in one batch.
-  [[nodiscard]] bool only_deferrable_output() const;
-  // True when such an acknowledgement of one queue pair is the only work since the last poll_transmit(): no other
-  // output, no notification. Costs a part of only_deferrable_output() and next_timeout(), which the driver calls later.
-  // False if that takes a closer look.
-  [[nodiscard]] bool has_only_ack_pending();
 
   // --- links and destinations (device/managed.cc; spec 3) ---
   // Link reports towards a peer, for the controller. A component with a controller session polls until it is empty. At

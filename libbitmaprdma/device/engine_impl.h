@@ -49,6 +49,7 @@ struct Engine::Impl {
   congestion::ManagedList managed;
   Instant now;                               // of the latest call
   Instant batch_made;                        // the last one
+  std::int16_t turn_words;                   // of a turn that nothing shortens (transmit.cc)
   DeviceUse device_use;                      // shared with the device's other programs, and its limits
   std::list<RecoveryConfig> own_recoveries;  // of queue pairs whose settings differ from config.recovery
 
@@ -76,10 +77,13 @@ struct Engine::Impl {
   }
   void take_events(QueuePair* qp);
   void refresh_timers();
+  [[nodiscard]] static std::int16_t turn_of(const EngineConfig& config);
   void hand_over();
   void withdraw();
   void take_turn(QueuePair* qp, qp::TransmitBatch& batch);
   void end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool more);
+  [[nodiscard]] Interest merged_interest() const;  // of the ready ones
+  [[nodiscard]] std::uint32_t packets_per_batch(std::uint32_t mtu) const;
   // --- managed.cc ---
   bool manage(const IpAddress& peer);
   void release(const IpAddress& peer);

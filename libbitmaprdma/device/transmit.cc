@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "device/engine_impl.h"
 
 namespace brdma {
@@ -20,12 +21,12 @@ constexpr std::int32_t kWord = 4;
 // a packet.
 constexpr std::uint32_t kLargestPayload = 4096, kTurnBytesMax = 15 * kLargestPayload;
 
-std::int16_t turn_words(const EngineConfig& config) {
+}  // namespace
+
+std::int16_t Engine::Impl::turn_of(const EngineConfig& config) {
   const std::uint32_t batch = std::min<std::uint32_t>(config.segments_max, kSegmentsMax) * kLargestPayload;
   return static_cast<std::int16_t>(std::clamp(batch, kLargestPayload, kTurnBytesMax) / kWord);
 }
-
-}  // namespace
 
 bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   Impl& me = *impl_;
@@ -37,6 +38,8 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
     qp::TransmitBatch batch(buffer, me.config);
     do me.take_turn(qp, batch);
     while ((qp = me.ready.front()) != nullptr && me.given_out == nullptr && qp->joins(batch));
+    BRDMA_CHECK_SLOW(me.touched_pairs.empty() && qp == me.ready.front());
+    out.more = qp != nullptr || me.given_out != nullptr;
     if (!batch.finish(out)) continue;
     me.batch_made = now;
     if (!batch.faulted()) [[likely]]
@@ -62,46 +65,44 @@ void Engine::Impl::withdraw() {
   settle();
 }
 
-bool Engine::all_sent() const {
-  return impl_->given_out == nullptr && impl_->touched_pairs.empty() && impl_->ready.front() == nullptr;
-}
-
 // `qp`, first of the ready ones, adds its share to the batch.
 void Engine::Impl::take_turn(QueuePair* qp, qp::TransmitBatch& batch) {
   const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
   ready.remove(qp);
   if (qp->turn_left <= 0) {
-    const std::int32_t turn = turn_words(config) * static_cast<std::int32_t>(qp->turn_percent()) / 100;
+    const std::int32_t turn = turn_words * static_cast<std::int32_t>(qp->turn_percent()) / 100;
     qp->turn_left = static_cast<std::int16_t>(qp->turn_left + turn);
     if (qp->turn_left <= 0) [[unlikely]]  // its turns are shorter than others', and its last batch was longer
       return ready.push_back(qp, large);
   }
   const std::size_t packets_before = batch.packets(), bytes_before = batch.bytes();
-  const bool joins = packets_before > 0;
-  const QueuePair::Polled polled = qp->poll_transmit(batch, now);
-  const bool added = polled != QueuePair::Polled::kNothing;
-  const std::size_t packets = batch.packets() - packets_before, bytes = batch.bytes() - bytes_before;
   // A queue pair that sent is next again while it has more. One that did not waits for the next event, unless there was
   // no room.
-  if (added) ready.turn_taken(large);
-  const bool more = (added || joins) && polled != QueuePair::Polled::kAll && !qp->has_said_all() && qp->has_output(now);
+  const bool more = qp->poll_transmit(batch, now) != TransmitInterest::kNone;
+  const std::size_t packets = batch.packets() - packets_before, bytes = batch.bytes() - bytes_before;
+  if (packets > 0) {
+    ready.turn_taken(large);
+    if (qp->unreliable() != nullptr) [[unlikely]]
+      given_out = qp;
+    environment.count(Counter::kSentPackets, packets);
+    environment.count(Counter::kSentBytes, bytes);
+  }
   qp->begins_batch = more;
   note_changes(qp);
   end_turn(qp, static_cast<std::uint32_t>(bytes), large, more);
-  if (packets == 0) return;
-  if (qp->unreliable() != nullptr) [[unlikely]]
-    given_out = qp;
-  environment.count(Counter::kSentPackets, packets);
-  environment.count(Counter::kSentBytes, bytes);
 }
 
 // `qp` sent so many bytes; `more`: it has more to send.
 void Engine::Impl::end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool more) {
+  if (!more) {
+    qp->turn_left = 0;
+    return;
+  }
   const std::int32_t left = qp->turn_left - static_cast<std::int32_t>(bytes) / kWord;
-  qp->turn_left = static_cast<std::int16_t>(more ? left : 0);
-  const bool next_is_large = more && qp->next_is_large();
-  if (more && left > 0 && next_is_large == large) return ready.push_front(qp, large);
-  if (more) ready.push_back(qp, next_is_large);
+  qp->turn_left = static_cast<std::int16_t>(left);
+  const bool next_is_large = qp->next_is_large();
+  if (left > 0 && next_is_large == large) return ready.push_front(qp, large);
+  ready.push_back(qp, next_is_large);
 }
 
 // The caller of the next batch has sent the last one, and no longer reads its memory.
@@ -111,56 +112,51 @@ void Engine::Impl::hand_over() {
   note_changes(qp);
 }
 
-std::uint32_t Engine::packets_in_flight(const QueuePair* qp) const {
-  return qp->unreliable() != nullptr ? 0 : qp->requester().packets_in_flight();
+// Usual in a driver's poll: a packet has come for one queue pair, and nothing was ready. It need not be listed then,
+// since a reply may be posted next.
+Engine::Interest Engine::transmit_interest() {
+  Impl& me = *impl_;
+  if (me.touched_pairs.size() == 1 && me.ready.front() == nullptr && me.given_out == nullptr) [[likely]] {
+    QueuePair* const qp = me.touched_pairs.front();
+    qp->count_in_flight();  // as next_timeout() would, for Load::awaited
+    const TransmitInterest level = qp->interest(me.now);
+    BRDMA_CHECK_SLOW(level == TransmitInterest::kNone || !qp->is_idle());
+    return {level, level == TransmitInterest::kNone ? nullptr : qp};
+  }
+  me.settle();
+  return me.merged_interest();
 }
 
-std::uint32_t Engine::packets_awaited(const QueuePair* qp) const {
-  return qp->unreliable() != nullptr ? 0 : qp->identity().send_cq->in_flight;
+Engine::Interest Engine::Impl::merged_interest() const {
+  Interest merged;
+  if (given_out != nullptr) merged = {TransmitInterest::kForced, given_out};
+  static_cast<void>(ready.any_of([&](const QueuePair* qp) {
+    const TransmitInterest level = qp->interest(now);
+    if (level == TransmitInterest::kNone) return false;
+    merged.only = merged.level == TransmitInterest::kNone || merged.only == qp ? qp : nullptr;
+    merged.level = merge(merged.level, level);
+    return merged.only == nullptr && merged.level > TransmitInterest::kDeferrable;
+  }));
+  return merged;
 }
 
-std::uint32_t Engine::packets_per_batch(const QueuePair* qp) const {
+Engine::Load Engine::load(const QueuePair* qp) const {
+  Load load;
+  const qp::Identity& identity = qp->identity();
+  if (identity.bitmap_agreed && identity.sending_paths == 1) load.per_batch = impl_->packets_per_batch(identity.mtu());
+  if (qp->unreliable() != nullptr) return load;
+  load.in_flight = qp->requester().packets_in_flight();
+  load.awaited = identity.send_cq->in_flight;
+  load.requests = !qp->requester().all_complete();
+  load.receiving = qp->responder().in_midst_of_message();
+  return load;
+}
+
+std::uint32_t Engine::Impl::packets_per_batch(std::uint32_t mtu) const {
   constexpr std::size_t kHeaders = wire::kBthSize + wire::kBxthSize + wire::kRethSize;
-  const EngineConfig& config = impl_->config;
-  const std::size_t packet = qp::TransmitBatch::packet_bytes(kHeaders, qp->identity().mtu());
+  const std::size_t packet = qp::TransmitBatch::packet_bytes(kHeaders, mtu);
   const std::size_t segments = std::min<std::size_t>(config.segments_max, kSegmentsMax);
   return static_cast<std::uint32_t>(std::max<std::size_t>(std::min(config.batch_bytes_max / packet, segments), 1));
-}
-
-bool Engine::only_begins_requests(const QueuePair* qp) {
-  Impl& me = *impl_;
-  me.settle();
-  if (me.given_out != nullptr) return false;
-  return !me.ready.any_of([qp](const QueuePair* other) { return other != qp || !other->only_begins_requests(); });
-}
-
-bool Engine::only_receives(const QueuePair* qp) const {
-  return qp->unreliable() == nullptr && qp->responder().in_midst_of_message() && qp->requester().all_complete();
-}
-
-bool Engine::only_deferrable_output() const {
-  Impl& me = *impl_;
-  me.settle();
-  bool any = false;  // without output there is nothing to put off
-  const bool urgent = me.ready.any_of([&](const QueuePair* qp) {
-    const QueuePair::Output output = qp->output(me.now);
-    any = any || output != QueuePair::Output::kNone;
-    return output == QueuePair::Output::kUrgent;
-  });
-  return any && !urgent;
-}
-
-bool Engine::has_only_ack_pending() {
-  Impl& me = *impl_;
-  if (me.touched_pairs.size() != 1 || me.ready.front() != nullptr || me.given_out != nullptr || !me.managed.empty())
-    return false;
-  QueuePair* const qp = me.touched_pairs.front();
-  if (me.environment.has_notices() || qp->has_async_event() || !me.notifications.empty() ||
-      !me.environment.arrivals.empty()) {
-    return false;
-  }
-  qp->count_in_flight();  // as next_timeout() would, for packets_awaited()
-  return qp->output(me.now) == QueuePair::Output::kDeferrable;
 }
 
 }  // namespace brdma

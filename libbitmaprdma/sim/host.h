@@ -145,8 +145,8 @@ bool Host::run(Instant now, const Send& send) {
   if (const auto timeout = engine_->next_timeout(); timeout && *timeout <= now) engine_->handle_timeout(now);
   const bool may_wait = config_.defers_acknowledgements && !by_application && !timed_out;
   if (busy_until_ && now >= *busy_until_) busy_until_.reset();
-  for (std::uint32_t batches = 0; !busy_until_ && !(may_wait && engine_->only_deferrable_output()) && poll_batch(now);
-       ++batches) {
+  const auto waits = [&] { return may_wait && engine_->transmit_interest().level == TransmitInterest::kDeferrable; };
+  for (std::uint32_t batches = 0; !busy_until_ && !waits() && poll_batch(now); ++batches) {
     BRDMA_CHECK(batches < kBatchesPerRunMax);
     if (config_.output_rate) {
       std::uint64_t bytes = 0;

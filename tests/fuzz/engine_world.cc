@@ -216,10 +216,13 @@ void EngineWorld::deliver(ConstBytes packet, std::uint16_t ip_id) {
 void EngineWorld::drain() {
   Transmit transmit;
   unsigned batches = 0;
-  (void)engine_->only_deferrable_output();
+  const Engine::Interest interest = engine_->transmit_interest();
+  BRDMA_CHECK(interest.only == nullptr || interest.level != TransmitInterest::kNone);
+  bool more = true;
   while (engine_->poll_transmit(transmit_buffer(), transmit, now_)) {
     check_sent(transmit);
-    BRDMA_CHECK(++batches < kBatchesMax);
+    BRDMA_CHECK(more && ++batches < kBatchesMax);
+    more = transmit.more;
   }
   take_notifications();
 }

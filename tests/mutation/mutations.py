@@ -306,4 +306,20 @@ MUTATIONS = [
     ("an acknowledgement of segments that have not left is believed", "qp/send/segments.cc", {
         "return newest.end() > next && is_named(ack, newest.number);": "return false;",
     }),
+    # --- who wants to send ---
+    ("an acknowledgement may wait for data for ever", "qp/acknowledge/acknowledgement_times.h", {
+        "return deferrable(1, now) ? TransmitInterest::kDeferrable : TransmitInterest::kForced;":
+            "return TransmitInterest::kDeferrable;",
+    }),
+    ("a retransmission counts as new data", "qp/send/requester_impl.h", {
+        "return scoreboard.pending() > 0 || losses.recovery ? TransmitInterest::kRetransmission : TransmitInterest::kNewData;":
+            "return TransmitInterest::kNewData;",
+    }),
+    ("what is left of a queue pair that has ended does not want to leave", "qp/state/interest.cc", {
+        "if (identity_.state == QpState::kErr) return responder_.interest(now);":
+            "if (identity_.state == QpState::kErr) return TransmitInterest::kNone;",
+    }),
+    ("nothing follows a batch of UC or UD", "device/transmit.cc", {
+        "out.more = qp != nullptr || me.given_out != nullptr;": "out.more = qp != nullptr;",
+    }),
 ]

@@ -292,11 +292,11 @@ class ResponderScript {
     for (;;) {
       qp::TransmitBatch batch(buffer_, config_);
       batch.begin({identity.attributes.local_address, identity.attributes.peer_address});
-      const bool expected = responder->has_output(now_);
+      const bool expected = responder->interest(now_) != TransmitInterest::kNone;
       const bool responses = responder->poll_responses(batch, now_);
       const bool feedback = responder->poll_feedback(batch, now_);
       const bool acknowledged = responder->poll_acknowledgement(batch, now_);
-      EXPECT_TRUE(expected || !(responses || feedback || acknowledged)) << "has_output() denied it";
+      EXPECT_TRUE(expected || !(responses || feedback || acknowledged)) << "interest() denied it";
       Transmit out;
       if (!batch.finish(out)) return;
       split(out);

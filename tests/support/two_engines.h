@@ -403,7 +403,10 @@ class TwoEngines {
       busy = true;
     }
     Transmit out;
+    bool more = me.engine->transmit_interest().level != TransmitInterest::kNone;
     while (me.engine->poll_transmit(buffer_, out, now)) {
+      EXPECT_TRUE(more) << "the engine denied this batch";
+      more = out.more;
       launch(i, out);
       busy = true;
     }

@@ -182,12 +182,11 @@ TEST(InOrderBitmap, AcknowledgesAfterSixteenPacketsOrFiveMicroseconds) {
 TEST(InOrderBitmap, ARequestedAcknowledgementMayWaitForData) {
   Script rx;
   rx.at(0_us).gets(Script::asking(rx.data(1000)));
-  EXPECT_TRUE(rx.responder->has_output(Instant{}));
-  EXPECT_TRUE(rx.responder->only_deferrable(Instant{}));
-  EXPECT_FALSE(rx.responder->only_deferrable(Instant{} + 5_us));
+  EXPECT_EQ(rx.responder->interest(Instant{}), TransmitInterest::kDeferrable);
+  EXPECT_EQ(rx.responder->interest(Instant{} + 5_us), TransmitInterest::kForced);
   EXPECT_EQ(rx.responder->next_timeout(), Instant{} + 5_us);
   rx.responder->acknowledge_now();
-  EXPECT_FALSE(rx.responder->only_deferrable(Instant{}));
+  EXPECT_EQ(rx.responder->interest(Instant{}), TransmitInterest::kForced);
   rx.sends({"back base=1001 msn=1"});
 }
 

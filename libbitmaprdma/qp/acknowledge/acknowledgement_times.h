@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/config.h"
+#include "base/transmit_interest.h"
 #include "base/units.h"
 #include "qp/acknowledge/acknowledgement_schedule.h"
 
@@ -36,6 +37,11 @@ class AcknowledgementTimes {
   // packets are here, and the application may be about to reply.
   [[nodiscard, gnu::always_inline]] bool deferrable(int delays, Instant now) const {
     return !in_message_ && schedule_.pending() && schedule_.deferrable(delay() * delays, recovery_.ack_packets, now);
+  }
+  // Nothing before it is due; then it is deferrable for as long as a reply may come.
+  [[nodiscard, gnu::always_inline]] TransmitInterest interest(Instant now) const {
+    if (!due(now)) return TransmitInterest::kNone;
+    return deferrable(1, now) ? TransmitInterest::kDeferrable : TransmitInterest::kForced;
   }
   [[nodiscard, gnu::always_inline]] Instant deadline() const { return schedule_.deadline(delay()); }
 

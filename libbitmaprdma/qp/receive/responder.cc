@@ -119,11 +119,16 @@ bool Responder::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   if (!me.acknowledgement_times().due(now)) return false;
   return me.acknowledgement_writer().write(batch, me.speaks_bitmap(), !me.responses.resources.empty(), now);
 }
-bool Responder::has_output(Instant now) const {
+TransmitInterest Responder::interest(Instant now) const {
   const Impl& me = *impl_;
-  return !me.responses.resources.empty() || me.feedback.due() || me.acknowledgement_times().due(now);
+  const ResponderResources& resources = me.responses.resources;
+  if (me.feedback.due() || (!resources.empty() && resources.front().kind == Response::Kind::kNak))
+    return TransmitInterest::kForced;
+  const TransmitInterest response = resources.empty() ? TransmitInterest::kNone : TransmitInterest::kResponse;
+  if (!me.acknowledgements.schedule.pending()) return response;
+  return merge(response, me.acknowledgement_times().interest(now));
 }
-bool Responder::only_deferrable(Instant now, int delays) const {
+bool Responder::may_wait_for_data(int delays, Instant now) const {
   const Impl& me = *impl_;
   return me.responses.resources.empty() && !me.feedback.due() && me.acknowledgement_times().deferrable(delays, now);
 }

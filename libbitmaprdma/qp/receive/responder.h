@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "base/transmit_interest.h"
 #include "bitmaprdma/types.h"
 #include "qp/paths/path_status.h"
 #include "qp/queues/transmit_batch.h"
@@ -64,9 +65,9 @@ class Responder {
   bool poll_responses(TransmitBatch& batch, Instant now, bool naks = true);
   bool poll_feedback(TransmitBatch& batch, Instant now);         // FFM
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);  // ACK or BitmapAck, if one is due
-  [[nodiscard]] bool has_output(Instant now) const;
-  // Only an acknowledgement that has not waited for so many times its delay: it may wait for data and leave behind it.
-  [[nodiscard]] bool only_deferrable(Instant now, int delays = 1) const;
+  [[nodiscard]] TransmitInterest interest(Instant now) const;
+  // Only an acknowledgement, due or not, that has not waited for so many times its delay: it may leave behind data.
+  [[nodiscard]] bool may_wait_for_data(int delays, Instant now) const;
   // Output that is sprayed over several paths, and output that must arrive in order: feedback, NAKs.
   [[nodiscard]] bool has_responses() const;
   [[nodiscard]] bool has_ordered_output() const;

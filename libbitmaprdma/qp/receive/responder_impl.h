@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/transmit_interest.h"
 #include "bitmap/receive_window.h"
 #include "qp/acknowledge/acknowledgement_schedule.h"
 #include "qp/acknowledge/acknowledgement_times.h"
@@ -75,9 +76,12 @@ struct Responder::Impl {
   Outcome handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 
-  // --- pending.h ---
-  [[nodiscard]] bool only_acknowledges() const;
-  [[nodiscard]] bool has_nothing_pending() const;
+  // --- state/pending.h ---
+  // A refused READ ends the queue pair, whatever else is pending.
+  [[nodiscard]] TransmitInterest pending_interest() const {
+    if (!responses.resources.empty() || feedback.due() || responses.read_refused) return TransmitInterest::kForced;
+    return acknowledgements.schedule.pending() ? TransmitInterest::kDeferrable : TransmitInterest::kNone;
+  }
   [[nodiscard]] bool is_idle() const;
 
   // --- views: requests ---

@@ -51,10 +51,13 @@ bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
   return resent || added;
 }
 
-bool Requester::has_output(Instant now) const {
-  if (impl_->all_has_left() || !impl_->has_output(now)) return false;
-  const Pace own = pace();
-  return !own.any() || own.allowance(now) > 0;
+TransmitInterest Requester::interest(Instant now) const {
+  Impl& me = *impl_;
+  const TransmitInterest pending = me.pending_interest();
+  if (pending == TransmitInterest::kNone || !me.has_output(now)) return TransmitInterest::kNone;
+  if (const Pace own = pace(); own.any() && own.allowance(now) == 0) return TransmitInterest::kNone;
+  const bool probes = me.path.several && me.sprayed_requests().probe_due(now);
+  return probes ? TransmitInterest::kForced : pending;
 }
 
 bool Requester::Impl::has_output(Instant now) {
@@ -75,7 +78,7 @@ bool Requester::ends_soon() const {
   return !last.answered() && last.length - last.payload_before(me.scoreboard.next(), me.id.mtu()) <= kSoonBytes;
 }
 
-bool Requester::all_complete() const { return impl_->queue.head() == impl_->queue.tail(); }
+bool Requester::all_complete() const { return impl_.as_it_is().queue.empty(); }
 
 bool Requester::next_is_large() const { return impl_->message_start().next_is_large(); }
 

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/transmit_interest.h"
 #include "bitmaprdma/types.h"
 #include "congestion/managed_list.h"
 #include "congestion/rate_control.h"
@@ -63,7 +64,7 @@ class Requester {
 
   // Retransmissions first, then new packets, within window, credit and congestion window. True: at least one was added.
   bool poll_requests(TransmitBatch& batch, Instant now);
-  [[nodiscard]] bool has_output(Instant now) const;
+  [[nodiscard]] TransmitInterest interest(Instant now) const;
   void withdraw(Instant made, Instant now);  // QueuePair::withdraw
   // --- pace.cc ---
   [[nodiscard]] congestion::RateControl* rate() const;  // null: none is kept
@@ -72,7 +73,7 @@ class Requester {
   void note_paced(bool more, Instant now);
   [[nodiscard]] std::optional<Instant> paced_until() const;  // output waits for its rate until then
   void end_pace_wait(Instant now);                           // a timer fired
-  [[nodiscard]] bool has_unpaced_output(Instant now) const;  // has_output(), whatever the rate
+  [[nodiscard]] bool has_unpaced_output(Instant now) const;  // interest(), whatever the rate
   void handle_cnp(Instant now);                              // the peer has received marked packets of ours
   void bitmap_agreed(Instant now);                           // the identity has it
   void note_marked(Instant now);                             // a marked packet of the peer arrived

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/compact_optional.h"
+#include "base/transmit_interest.h"
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
 #include "qp/loss/cumulative_acks.h"
@@ -80,13 +81,16 @@ struct Requester::Impl {
   ReceiverNotReady rnr;
 
   [[nodiscard]] WorkCompleter completer() { return {env, id, queue, fault}; }
-  // --- messages ---
-  // No posted request has yet to begin, no begun one to leave, and none is to be retransmitted.
-  [[nodiscard]] bool all_has_left() const {
-    return queue.next() == queue.tail() && scoreboard.pending() == 0 && messages.all_left(scoreboard.next()) &&
-           !path.several;
+  // --- state/pending.h ---
+  // None: no posted request has yet to begin, no begun one to leave, and none is to be retransmitted. One of several
+  // paths may have to be probed.
+  [[nodiscard]] TransmitInterest pending_interest() const {
+    if (queue.next() == queue.tail() && scoreboard.pending() == 0 && messages.all_left(scoreboard.next()) &&
+        !path.several) {
+      return TransmitInterest::kNone;
+    }
+    return scoreboard.pending() > 0 || losses.recovery ? TransmitInterest::kRetransmission : TransmitInterest::kNewData;
   }
-  // --- pending.h ---
   [[nodiscard]] bool is_idle() const;
   // --- requester.cc ---
   void begin_from(Psn first);

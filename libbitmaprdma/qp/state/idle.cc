@@ -1,6 +1,5 @@
-// Cheap tests on the state of both halves: is a queue pair idle, and which half has output? With many queue pairs used
-// in turn each sends a packet and is idle as soon as that is acknowledged: it then needs no turn and no timer. In its
-// turns only one half is asked.
+// Cheap tests on the state of both halves: is a queue pair idle, and when is its next deadline? With many queue pairs
+// used in turn each sends a packet and is idle as soon as that is acknowledged: it then needs no turn and no timer.
 #include "base/check.h"
 #include "base/fetch_ahead.h"
 #include "qp/state/pending.h"
@@ -31,42 +30,20 @@ void Responder::fetch_ahead() const {
 }  // namespace qp
 
 inline bool QueuePair::looks_idle() const {
-  return !unreliable_ && requester_.impl().is_idle() && responder_.impl().is_idle() && !negotiation_.ask_due &&
-         !negotiation_.response_due && !negotiation_.ask_again && !drain_wanted_;
+  return !unreliable_ && requester_.impl().is_idle() && responder_.impl().is_idle() && !negotiation_.due() &&
+         !negotiation_.ask_again && !drain_wanted_;
 }
 
 bool QueuePair::is_idle() const { return looks_idle(); }
 
-QueuePair::Standing QueuePair::standing() const {
-  if (looks_idle()) return Standing::kIdle;
-  if (unreliable_) return Standing::kRegular;
+registry::ReadyQueue QueuePair::wanted_queue() const {
+  if (looks_idle()) return registry::ReadyQueue::kNone;
+  if (unreliable_) return registry::ReadyQueue::kRegular;
   if (requester_.impl().message_start().begins_small()) {
     BRDMA_CHECK_SLOW(!next_is_large());
-    return Standing::kRegular;
+    return registry::ReadyQueue::kRegular;
   }
-  return next_is_large() ? Standing::kLarge : Standing::kRegular;
-}
-
-bool QueuePair::has_said_all() const {
-  return !unreliable_ && !negotiation_.ask_due && !negotiation_.response_due &&
-         responder_.impl().has_nothing_pending() &&
-         !qp::has_signals(requester_.impl().path.signals, identity_.recovery->wan) && requester_.impl().all_has_left();
-}
-
-// If at most an acknowledgement is left to send.
-QueuePair::Output QueuePair::output(Instant now) const {
-  const bool acknowledges = !unreliable_ && identity_.can_receive() && !negotiation_.ask_due &&
-                            !negotiation_.response_due && responder_.impl().only_acknowledges() &&
-                            !qp::has_signals(requester_.impl().path.signals, identity_.recovery->wan) &&
-                            requester_.impl().all_has_left();
-  if (!acknowledges) return closer_output(now);
-  Output note_acknowledged = Output::kNone;
-  if (responder_.impl().acknowledgements.schedule.pending()) {
-    const qp::AcknowledgementTimes times = responder_.impl().acknowledgement_times();
-    if (times.due(now)) note_acknowledged = times.deferrable(1, now) ? Output::kDeferrable : Output::kUrgent;
-  }
-  BRDMA_CHECK_SLOW(closer_output(now) == note_acknowledged);
-  return note_acknowledged;
+  return next_is_large() ? registry::ReadyQueue::kLarge : registry::ReadyQueue::kRegular;
 }
 
 std::optional<Instant> QueuePair::next_timeout() const {

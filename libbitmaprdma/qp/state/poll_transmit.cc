@@ -1,45 +1,33 @@
-// A queue pair's turn. Mostly only one half has output, and the other none or an acknowledgement, which a cheap test
-// shows (qp/state/pending.h). Most of those turns are of a single request with a piggybacked ACK.
+// A queue pair's turn. Mostly only one half has output, and the other none or an acknowledgement, as their pending
+// interests show (qp/state/pending.h). Most of those turns are of a single request with a piggybacked ACK.
+#include "base/check.h"
 #include "qp/state/pending.h"
 #include "qp/state/queue_pair.h"
 
 namespace brdma {
 
-QueuePair::Polled QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
+TransmitInterest QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   if (!identity_.can_receive() || unreliable_) [[unlikely]]
-    return poll_otherwise(batch, now) ? Polled::kSome : Polled::kNothing;
+    return left(poll_otherwise(batch, now), batch, now);
   count_here();
   if (!batch.begun()) begin_batch(batch, now);
-  const Speaker one = speaker();
-  if (one == Speaker::kBoth) return poll_both(batch, now) ? Polled::kSome : Polled::kNothing;
+  const TransmitInterest beside = identity_.sending_paths == 1 ? pending_beside_requests() : TransmitInterest::kForced;
+  const bool acknowledges = beside == TransmitInterest::kDeferrable;
+  const bool alone = acknowledges && requester_.impl().pending_interest() == TransmitInterest::kNone;
+  if (beside > TransmitInterest::kDeferrable || (acknowledges && !alone && control_first_))
+    return left(poll_both(batch, now), batch, now);
   requests_first_ = control_first_ = false;
-  bool sent = false;
-  if (one == Speaker::kAcknowledgement) {
-    sent = responder_.poll_acknowledgement(batch, now);
-  } else {
-    const bool acknowledges = one == Speaker::kRequestsAcknowledging;
-    if (poll_single(batch, acknowledges, now)) return Polled::kAll;
-    sent = acknowledges ? poll_acknowledging(batch, now) : poll_requests(batch, now);
+  if (alone) return left(responder_.poll_acknowledgement(batch, now), batch, now);
+  if (poll_single(batch, acknowledges, now)) {
+    BRDMA_CHECK_SLOW(interest(now) == TransmitInterest::kNone);
+    return TransmitInterest::kNone;
   }
-  return sent ? Polled::kSome : Polled::kNothing;
+  return left(acknowledges ? poll_acknowledging(batch, now) : poll_requests(batch, now), batch, now);
 }
 
-inline QueuePair::Speaker QueuePair::speaker() const {
-  const qp::Requester::Impl& requester = requester_.impl();
-  const qp::Responder::Impl& responder = responder_.impl();
-  if (identity_.sending_paths != 1 || negotiation_.ask_due || negotiation_.response_due ||
-      qp::has_signals(requester.path.signals, identity_.recovery->wan) || !responder.only_acknowledges()) {
-    return Speaker::kBoth;
-  }
-  if (!responder.acknowledgements.schedule.pending()) return Speaker::kRequests;
-  if (requester.is_idle()) return Speaker::kAcknowledgement;
-  return control_first_ ? Speaker::kBoth : Speaker::kRequestsAcknowledging;
-}
-
-bool QueuePair::only_begins_requests() const {
-  const qp::Requester::Impl& requester = requester_.impl();
-  return identity_.bitmap_agreed && !unreliable_ && speaker() == Speaker::kRequests &&
-         requester.scoreboard.pending() == 0 && !requester.losses.recovery;
+// `sent`: this turn added something.
+inline TransmitInterest QueuePair::left(bool sent, const qp::TransmitBatch& batch, Instant now) const {
+  return sent || batch.packets() > 0 ? interest(now) : TransmitInterest::kNone;
 }
 
 void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
@@ -78,7 +66,7 @@ bool QueuePair::poll_requests(qp::TransmitBatch& batch, Instant now) {
 
 // A reply: requests, and the acknowledgement of the packets they answer. As in poll_both() if nothing else is due.
 bool QueuePair::poll_acknowledging(qp::TransmitBatch& batch, Instant now) {
-  batch.keep_last_segment(responder_.has_output(now));
+  batch.keep_last_segment(responder_.interest(now) != TransmitInterest::kNone);
   const bool data = requester_.poll_requests(batch, now);
   batch.keep_last_segment(false);
   bool acknowledged = false;
@@ -88,7 +76,7 @@ bool QueuePair::poll_acknowledging(qp::TransmitBatch& batch, Instant now) {
       responder_.piggyback_acknowledgement(batch, now);
     }
     acknowledged = responder_.poll_acknowledgement(batch, now);
-    control_first_ = data && responder_.has_output(now);
+    control_first_ = data && responder_.interest(now) != TransmitInterest::kNone;
   }
   carry_out(requester_.take_outcome(now), now);
   return data || acknowledged;

@@ -309,9 +309,10 @@ bool QueuePair::poll_otherwise(qp::TransmitBatch& batch, Instant now) {
 bool QueuePair::poll_both(qp::TransmitBatch& batch, Instant now) {
   if (requester_.has_stopped_query() && poll_stopped_query(batch, now)) [[unlikely]]
     return true;
+  const auto follows = [&] { return negotiation_.due() || responder_.interest(now) != TransmitInterest::kNone; };
   bool added = false;
   if (control_first_) added = poll_control(batch, now);
-  batch.keep_last_segment(negotiation_.ask_due || negotiation_.response_due || responder_.has_output(now));
+  batch.keep_last_segment(follows());
   bool data = poll_data(batch, now);
   if (!data && turn_ != Turn::kOrdered) [[unlikely]] {  // the requests could not leave after all: try the rest
     turn_ = Turn::kOrdered;
@@ -327,7 +328,7 @@ bool QueuePair::poll_both(qp::TransmitBatch& batch, Instant now) {
     }
     added = poll_control(batch, now) || added;
     // With room left in the batch, the rest waits for something else.
-    control_first_ = data && (negotiation_.ask_due || negotiation_.response_due || responder_.has_output(now));
+    control_first_ = data && follows();
   }
   added = added || data;
   if (requester_.pace().any()) [[unlikely]]
@@ -348,7 +349,7 @@ std::uint8_t QueuePair::take_turn(Instant now) {
   const auto waits = [&](Turn turn) {
     switch (turn) {
       case Turn::kRequests:
-        return requester_.has_output(now);
+        return requester_.interest(now) != TransmitInterest::kNone;
       case Turn::kResponses:
         return responder_.has_responses();
       case Turn::kOrdered:
@@ -414,40 +415,6 @@ void QueuePair::handed_over(Instant now) {
   count_here();
   unreliable_->sender.handed_over(now);
   carry_out(unreliable_->sender.take_outcome(), now);
-}
-
-bool QueuePair::has_output(Instant now) const {
-  return output_beside_requests(now) || (!unreliable_ && identity_.can_receive() && requester_.has_output(now));
-}
-
-bool QueuePair::output_beside_requests(Instant now) const {
-  if (unreliable_) [[unlikely]]
-    return unreliable_->sender.has_output();
-  if (identity_.state == QpState::kErr) return responder_.has_output(now);
-  return identity_.can_receive() &&
-         (negotiation_.ask_due || negotiation_.response_due || requester_.cnp_due() || requester_.inquiry_due(now) ||
-          requester_.stopped_query_due() || responder_.has_output(now));
-}
-
-QueuePair::Output QueuePair::closer_output(Instant now) const {
-  const bool requests = !unreliable_ && identity_.can_receive() && requester_.has_output(now);
-  if (requests) return Output::kUrgent;
-  if (!output_beside_requests(now)) return Output::kNone;
-  return !unreliable_ && has_only_ack_pending(now) ? Output::kDeferrable : Output::kUrgent;
-}
-
-bool QueuePair::has_only_ack_pending(Instant now, int delays) const {
-  return !negotiation_.ask_due && !negotiation_.response_due && !requester_.cnp_due() && !requester_.inquiry_due(now) &&
-         !requester_.stopped_query_due() && responder_.only_deferrable(now, delays);
-}
-
-// In a reply of several batches the last one has the acknowledgement. A peer that polls for the acknowledgement and
-// then spins on its memory (ib_write_lat) would stop receiving in the middle of the reply if an earlier one had it. A
-// long reply takes longer than an acknowledgement may be delayed, longest if the peer is slow already, because its
-// thread receives. With the delay alone as the limit, two such programs would stay out of step.
-bool QueuePair::acknowledgement_waits(Instant now) const {
-  constexpr int kDelaysWithReply = 4;
-  return requester_.ends_soon() && has_only_ack_pending(now, kDelaysWithReply) && requester_.has_output(now);
 }
 
 int QueuePair::take_async_event() {

@@ -10,6 +10,7 @@
 #include "base/compact_optional.h"
 #include "base/datagram.h"
 #include "base/fetch_ahead.h"
+#include "base/transmit_interest.h"
 #include "bitmaprdma/types.h"
 #include "qp/queues/completion_queue.h"
 #include "qp/queues/transmit_batch.h"
@@ -37,6 +38,7 @@ struct Negotiation {
   std::uint64_t echo = 0;  // the token stated last, by whomever
   Instant challenged_at;   // first time `echo` was stated to the peer; after the agreement, the last time
 
+  [[nodiscard]] bool due() const { return ask_due || response_due; }
   void note_token(std::uint64_t token) {
     stated = stated && token == echo;
     echo = token;
@@ -110,9 +112,9 @@ class QueuePair {
   void handle_edn(const wire::Edn& edn, Instant now);  // reported by ICMP; addresses and numbers checked by the engine
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
-  // kAll: something was added, and nothing is left to send until the next event. (poll_transmit.cc)
-  enum class Polled : std::uint8_t { kNothing, kSome, kAll };
-  Polled poll_transmit(qp::TransmitBatch& batch, Instant now);
+  // A turn: adds packets to the batch. Returns what is left to send now; none, too, if nothing was added to an empty
+  // batch: it waits for the next event then. (poll_transmit.cc)
+  TransmitInterest poll_transmit(qp::TransmitBatch& batch, Instant now);
   // May its packets follow those of other queue pairs in a batch? None there is longer than the first. So a queue pair
   // with output left over begins the next batch, so that it never waits forever behind others' shorter packets.
   [[nodiscard]] bool joins(const qp::TransmitBatch& batch) const {
@@ -129,20 +131,15 @@ class QueuePair {
   qp::RetransmitRequested retransmit(std::optional<Psn> first, std::uint32_t count, Instant now);
   qp::RetransmitRequested retransmit_gaps(std::optional<Psn> psn, Instant now);
   [[nodiscard]] bool draining() const;  // in SQD, and begun work requests are not complete
-  [[nodiscard]] bool has_output(Instant now) const;
+  // What it has to send at `now`: the greatest interest of its parts (interest.cc).
+  [[nodiscard]] TransmitInterest interest(Instant now) const;
   // Neither output nor a deadline, at any time, until the next event; a cheap test (idle.cc). False if that would take
   // a full check.
   [[nodiscard]] bool is_idle() const;
-  // Idle, or the class of its next output (next_is_large()).
-  enum class Standing : std::uint8_t { kIdle, kRegular, kLarge };
-  [[nodiscard]] Standing standing() const;
-  // It has no output, by a cheap test (idle.cc); false if that would take a full check.
-  [[nodiscard]] bool has_said_all() const;
-  // Output that leaves at once if allowed, or an acknowledgement that may wait for the application's reply.
-  enum class Output : std::uint8_t { kNone, kDeferrable, kUrgent };
-  [[nodiscard]] Output output(Instant now) const;
-  // As Engine::only_begins_requests(), for this one.
-  [[nodiscard]] bool only_begins_requests() const;
+  // Where it waits for its next turn; kNone: it is idle. Apart from the interest: the order of turns depends on the
+  // size of commands, not on their urgency, and what waits for time or an event has a turn and a timer without any
+  // interest.
+  [[nodiscard]] registry::ReadyQueue wanted_queue() const;
   // The next packet of our requester belongs to a large command: others go first.
   [[nodiscard]] bool next_is_large() const {
     return environment_.config.transfer.threshold_bytes != 0 && !unreliable_ && requester_.next_is_large();
@@ -233,12 +230,7 @@ class QueuePair {
       do_carry_out(requester.outcome(now), now);
   }
   bool poll_control(qp::TransmitBatch& batch, Instant now);
-  [[nodiscard]] Output closer_output(Instant now) const;
   [[nodiscard]] std::optional<Instant> first_timeout() const;
-  [[nodiscard]] bool output_beside_requests(Instant now) const;
-  // And it may wait until it has waited for so many times its delay.
-  [[nodiscard]] bool has_only_ack_pending(Instant now, int delays = 1) const;
-  [[nodiscard]] bool acknowledgement_waits(Instant now) const;
   bool poll_data(qp::TransmitBatch& batch, Instant now);
   void begin_sprayed(qp::TransmitBatch& batch, Instant now);
   [[nodiscard]] qp::TransmitBatch::Destination destination() const {  // with one path
@@ -262,9 +254,15 @@ class QueuePair {
 
   [[nodiscard]] bool looks_idle() const;  // is_idle(), in idle.cc
 
+  // --- interest.cc ---
+  [[nodiscard]] TransmitInterest merged_interest(Instant now) const;
+  [[nodiscard]] TransmitInterest own_interest(Instant now) const;
+  [[nodiscard]] bool acknowledgement_waits(Instant now) const;
+  // qp/state/pending.h, of all but the requester.
+  [[nodiscard]] TransmitInterest pending_beside_requests() const;
+
   // --- poll_transmit.cc ---
-  enum class Speaker : std::uint8_t { kBoth, kRequests, kAcknowledgement, kRequestsAcknowledging };
-  [[nodiscard]] Speaker speaker() const;
+  [[nodiscard]] TransmitInterest left(bool sent, const qp::TransmitBatch& batch, Instant now) const;
   void begin_batch(qp::TransmitBatch& batch, Instant now);
   bool poll_single(qp::TransmitBatch& batch, bool acknowledges, Instant now);
   bool poll_requests(qp::TransmitBatch& batch, Instant now);

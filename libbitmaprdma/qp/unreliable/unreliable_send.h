@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/ring.h"
+#include "base/transmit_interest.h"
 #include "bitmaprdma/types.h"
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
@@ -39,6 +40,9 @@ class UnreliableSender {
   // Errors found by those two, on which only the queue pair may act.
   [[nodiscard]] Outcome take_outcome();
   [[nodiscard]] bool has_output() const;
+  [[nodiscard]] TransmitInterest interest() const {
+    return has_output() ? TransmitInterest::kNewData : TransmitInterest::kNone;
+  }
   [[nodiscard]] bool idle() const { return queue_.head() == queue_.next() && offset_ == 0; }  // SQ drained
   [[nodiscard]] Psn next_psn() const { return psn_; }
   [[nodiscard]] std::uint64_t work_requests() const { return queue_.tail() - queue_.head(); }

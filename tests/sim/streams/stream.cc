@@ -194,7 +194,7 @@ class Streams {
   void progress(Flow& flow) {
     flow.pair.take();
     if (&flow == flows_[0].get()) {
-      most_in_flight_ = std::max(most_in_flight_, hosts_[0]->engine().packets_in_flight(flow.pair.qp()));
+      most_in_flight_ = std::max(most_in_flight_, hosts_[0]->engine().load(flow.pair.qp()).in_flight);
     }
     if (&flow == flows_[0].get() && config_.watch && world_.now() >= watch_at_) {
       config_.watch(world_.now(), flow.pair.qp()->requester(), hosts_[0]->statistics());

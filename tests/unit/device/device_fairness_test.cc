@@ -220,13 +220,13 @@ TEST_F(Fairness, PacketsOfABatchAreOfOneSize) {
 TEST_F(Fairness, PacketsAwaitedAreThoseOfTheCompletionQueue) {
   QueuePair* const one = add(64, 3);
   QueuePair* const other = add(64, 4);
-  EXPECT_EQ(engine_->packets_awaited(one), 0u);
+  EXPECT_EQ(engine_->load(one).awaited, 0u);
   EXPECT_EQ(batches().size(), 1u);
   (void)engine_->next_timeout();
-  EXPECT_EQ(engine_->packets_awaited(one), 7u);
-  EXPECT_EQ(engine_->packets_awaited(other), 7u);
+  EXPECT_EQ(engine_->load(one).awaited, 7u);
+  EXPECT_EQ(engine_->load(other).awaited, 7u);
   EXPECT_TRUE(engine_->destroy_qp(other).ok());
-  EXPECT_EQ(engine_->packets_awaited(one), 3u);
+  EXPECT_EQ(engine_->load(one).awaited, 3u);
 }
 
 }  // namespace

@@ -125,21 +125,20 @@ TEST_F(ManyQueuePairs, EachKnowsItsRttSamples) {
 }
 
 TEST_F(ManyQueuePairs, AQueuePairWithoutWorkIsIdle) {
+  const auto sent_all = [&](QueuePair* qp) { return qp->interest(both.now) == TransmitInterest::kNone; };
   const auto resting = [&](QueuePair* qp) {
-    EXPECT_FALSE(qp->has_said_all() && qp->has_output(both.now));
     if (qp->is_idle()) {
-      EXPECT_TRUE(qp->has_said_all());
+      EXPECT_TRUE(sent_all(qp));
       EXPECT_EQ(qp->next_timeout(), std::nullopt);
     }
     return qp->is_idle();
   };
   for (const auto& [qp, peer] : pairs) EXPECT_TRUE(resting(qp) && resting(peer));
   write_on_all();
-  for (const auto& [qp, peer] : pairs) EXPECT_TRUE(!resting(qp) && !qp->has_said_all() && resting(peer));
+  for (const auto& [qp, peer] : pairs) EXPECT_TRUE(!resting(qp) && !sent_all(qp) && resting(peer));
   both.drop = [](const Sent& sent) { return sent.from == 1 && sent.copy == 1; };
   both.run_for(6_us);  // they are there, and their acknowledgements are lost
-  for (const auto& [qp, peer] : pairs)
-    EXPECT_TRUE(!resting(qp) && qp->has_said_all() && qp->next_timeout() && resting(peer));
+  for (const auto& [qp, peer] : pairs) EXPECT_TRUE(!resting(qp) && sent_all(qp) && qp->next_timeout() && resting(peer));
   ASSERT_TRUE(both.run_until_idle());
   for (const auto& [qp, peer] : pairs) EXPECT_TRUE(resting(qp) && resting(peer));
   EXPECT_THAT(both.poll(0), testing::SizeIs(kPairs));
@@ -157,7 +156,7 @@ TEST_F(ManyQueuePairs, AQueuePairThatWaitedOnceBecomesIdleAgain) {
   for (const auto& [qp, peer] : pairs) {
     EXPECT_TRUE(qp->is_idle());
     EXPECT_EQ(qp->next_timeout(), std::nullopt);
-    EXPECT_TRUE(qp->has_said_all());
+    EXPECT_EQ(qp->interest(both.now), TransmitInterest::kNone);
   }
 }
 

@@ -302,7 +302,7 @@ TEST(Objects, AQueuePairInErrorHasOutputWhileItsNakWaits) {
   ASSERT_TRUE(pair.post(0, request).ok());
   pair.round();
   auto& side = pair.side[1];
-  EXPECT_FALSE(side.qp->has_output(pair.now));
+  EXPECT_EQ(side.qp->interest(pair.now), TransmitInterest::kNone);
   const Datagram datagram{.source = pair.side[0].address,
                           .destination = side.address,
                           .source_port = pair.wire.back().source_port,
@@ -310,10 +310,10 @@ TEST(Objects, AQueuePairInErrorHasOutputWhileItsNakWaits) {
                           .bytes = pair.wire.back().bytes};
   side.engine->handle_datagram(datagram, pair.now);
   ASSERT_EQ(pair.state(1), QpState::kErr);
-  EXPECT_TRUE(side.qp->has_output(pair.now));
+  EXPECT_EQ(side.qp->interest(pair.now), TransmitInterest::kForced);
   pair.paused[1] = false;
   ASSERT_TRUE(pair.run_until_idle());
-  EXPECT_FALSE(side.qp->has_output(pair.now));
+  EXPECT_EQ(side.qp->interest(pair.now), TransmitInterest::kNone);
   EXPECT_EQ(pair.poll(0).at(0).status, CompletionStatus::kRemoteAccessError);
 }
 

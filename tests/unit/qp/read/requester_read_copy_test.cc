@@ -84,6 +84,21 @@ TEST(ReadCopies, WhoeverComesSecondIsDropped) {
   }
 }
 
+// Without GSO a copy fills a batch, and the request that it leaves with has the next one, at once.
+TEST(ReadCopies, ARequestFollowsACopyThatFillsItsBatch) {
+  PairOptions options;
+  options.segments_max = 1;
+  TwoEngines pair{options};
+  const std::uint32_t first = pair.options.first_psn[0];
+  pair.drop = [=](const Sent& s) { return is_request(s) && s.copy == 1 && s.psn() == first; };
+  read(pair, 4);
+  pair.wire.clear();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, kBytes, 1)).ok());
+  pair.round();
+  EXPECT_GE(pair.sent_by(0, is_copy), 2u);
+  EXPECT_EQ(pair.sent_by(0, [](const Sent& s) { return is_request(s) && !is_copy(s); }), 4u);
+}
+
 // They end some time after the last loss.
 TEST(ReadCopies, TheyEnd) {
   TwoEngines pair;

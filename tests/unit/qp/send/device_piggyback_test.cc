@@ -117,19 +117,18 @@ TEST(PiggybackAtTheLeastMtu, AReplyThatFillsItsPacketIsFollowedByItsOwn) {
 TEST_F(Piggyback, HasNothingPendingWhenNothingMoreLeaves) {
   Engine& replies = *pair.side[1].engine;
   ASSERT_TRUE(pair.run_until_idle());
-  EXPECT_TRUE(replies.all_sent());
+  EXPECT_EQ(replies.transmit_interest().level, TransmitInterest::kNone);
   TransmitBuffer buffer;
   Transmit out;
   for (int turn = 0; turn < 3; ++turn) {
     ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
-    EXPECT_FALSE(pair.side[0].engine->all_sent());
+    EXPECT_EQ(pair.side[0].engine->transmit_interest().level, TransmitInterest::kNewData);
     pair.round();
     pair.now = pair.now + pair.options.one_way_delay;
     ASSERT_TRUE(pair.post(1, pair.write(1, 4096, 8, 2)).ok());
-    EXPECT_FALSE(replies.only_deferrable_output()) << "there is a reply";
-    EXPECT_FALSE(replies.all_sent());
+    EXPECT_EQ(replies.transmit_interest().level, TransmitInterest::kNewData) << "there is a reply";
     pair.round();
-    EXPECT_TRUE(replies.all_sent());
+    EXPECT_EQ(replies.transmit_interest().level, TransmitInterest::kNone);
     EXPECT_FALSE(replies.poll_transmit(buffer, out, pair.now));
     ASSERT_TRUE(pair.run_until_idle());
   }
@@ -286,23 +285,27 @@ TEST_F(Piggyback, WhatCannotBeIsDroppedWithItsPacket) {
 // A driver may leave this for its next call: an acknowledgement of one queue pair, and nothing else.
 TEST_F(Piggyback, OwesOnlyAnAcknowledgement) {
   Engine& engine = *pair.side[1].engine;
-  EXPECT_FALSE(engine.has_only_ack_pending()) << "nothing happened";
+  EXPECT_EQ(engine.transmit_interest().level, TransmitInterest::kNone) << "nothing happened";
   pair.paused[1] = true;
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
   pair.round();
   const Datagram first = newest();
   engine.handle_datagram(first, pair.now);
-  EXPECT_TRUE(engine.has_only_ack_pending());
-  EXPECT_TRUE(engine.has_only_ack_pending()) << "asking changes nothing";
+  for (int times = 0; times < 2; ++times) {  // asking changes nothing
+    const Engine::Interest interest = engine.transmit_interest();
+    EXPECT_EQ(interest.level, TransmitInterest::kDeferrable);
+    EXPECT_EQ(interest.only, pair.side[1].qp);
+    EXPECT_FALSE(engine.has_notifications());
+  }
   ASSERT_TRUE(pair.post(1, pair.write(1, 4096, 8, 2)).ok());
-  EXPECT_FALSE(engine.has_only_ack_pending()) << "a request is to be sent";
+  EXPECT_EQ(engine.transmit_interest().level, TransmitInterest::kNewData) << "a request is to be sent";
 }
 
 // A driver may wait for this in a poll that has its completion: the rest of the peer's message, and nothing else.
 TEST_F(Piggyback, OnlyReceives) {
   Engine& engine = *pair.side[1].engine;
-  const QueuePair* const qp = pair.side[1].qp;
-  EXPECT_FALSE(engine.only_receives(qp)) << "nothing has come";
+  const auto load = [&] { return engine.load(pair.side[1].qp); };
+  EXPECT_FALSE(load().receiving) << "nothing has come";
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 3 * 1024, 1)).ok());
   pair.round();
   std::vector<Datagram> came;
@@ -313,11 +316,11 @@ TEST_F(Piggyback, OnlyReceives) {
   }
   ASSERT_EQ(came.size(), 3u);
   engine.handle_datagram(came[0], pair.now);
-  EXPECT_TRUE(engine.only_receives(qp)) << "two packets are to come";
+  EXPECT_TRUE(load().receiving && !load().requests) << "two packets are to come";
   ASSERT_TRUE(pair.post(1, pair.write(1, 4096, 8, 2)).ok());
-  EXPECT_FALSE(engine.only_receives(qp)) << "a request of its own";
+  EXPECT_TRUE(load().receiving && load().requests) << "a request of its own";
   ASSERT_TRUE(pair.run_until_idle());
-  EXPECT_FALSE(engine.only_receives(qp)) << "the message is whole";
+  EXPECT_FALSE(load().receiving || load().requests) << "the message is whole";
 }
 
 TEST_F(Piggyback, HasPendingWorkForApplicationEvents) {
@@ -332,7 +335,9 @@ TEST_F(Piggyback, HasPendingWorkForApplicationEvents) {
   while (engine.poll_transmit(buffer, out, pair.now)) continue;
   pair.round();
   engine.handle_datagram(newest(), pair.now);
-  EXPECT_FALSE(engine.has_only_ack_pending()) << "an event";
+  EXPECT_TRUE(engine.has_notifications()) << "an event";
+  EXPECT_EQ(engine.transmit_interest().level, TransmitInterest::kDeferrable);
+  EXPECT_TRUE(engine.has_notifications()) << "asking changes nothing";
   EXPECT_TRUE(engine.poll_notification().has_value());
 }
 
@@ -346,13 +351,13 @@ TEST_F(Piggyback, CopiesDoNotHurryAnAcknowledgementThatWaits) {
   const Datagram datagram = newest();
   for (int copies = 0; copies < 3; ++copies) {
     side.engine->handle_datagram(datagram, pair.now);
-    EXPECT_TRUE(side.engine->only_deferrable_output()) << copies;
+    EXPECT_EQ(side.engine->transmit_interest().level, TransmitInterest::kDeferrable) << copies;
   }
   Transmit out;
   TransmitBuffer buffer;
   ASSERT_TRUE(side.engine->poll_transmit(buffer, out, pair.now)) << "but it may leave at any time";
   side.engine->handle_datagram(datagram, pair.now);
-  EXPECT_FALSE(side.engine->only_deferrable_output()) << "the acknowledgement was lost: at once";
+  EXPECT_EQ(side.engine->transmit_interest().level, TransmitInterest::kForced) << "the acknowledgement was lost";
 }
 
 // A peer whose CAPS declare bitmap mode, but not piggybacked ACKs.

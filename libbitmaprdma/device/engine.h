@@ -210,6 +210,11 @@ class Engine {
     std::uint32_t awaited = 0;    // the same of all queue pairs whose requests complete in the same queue, as of the
                                   // last next_timeout()
     std::uint32_t per_batch = 1;  // packets of long messages that fill a batch
+    std::uint32_t mtu = 0;        // bytes of payload of a full packet: the path MTU
+    bool sends = false;           // in a state that sends requests (RTS, SQD)
+    bool unacknowledged = false;  // UC and UD: a request completes when it has left
+    bool fills_batches = false;   // new requests may wait to fill a batch: RC in bitmap mode on one path, no loss
+                                  // recovery, and no acknowledgement to send, not even one that may wait
     bool requests = false;        // RC: some request is not complete
     bool receiving = false;       // RC: a message of the peer is arriving, and some of its packets are here
   };

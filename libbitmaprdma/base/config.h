@@ -144,7 +144,7 @@ struct RecoveryConfig {
   std::uint32_t ack_packets = 64;          // acknowledge after this many packets at the latest ...
   Duration ack_delay = 100_us;             // ... or after this time; the requester requests one where it waits for it
   // Time for which a requested acknowledgement counts as deferrable: a driver may keep it for the application's next
-  // data (Engine::only_deferrable_output). Well below probe_timeout_min, or the peer probes.
+  // data (TransmitInterest::kDeferrable). Well below probe_timeout_min, or the peer probes.
   Duration ack_hold_max = 5_us;
   std::uint32_t hold_bytes_max = 4u << 20;  // out-of-order packets that a queue pair may hold
   // Time that a message waits for a posted receive before the RNR NAK; 0: none. With a standard peer at most

@@ -306,4 +306,29 @@ MUTATIONS = [
     ("an acknowledgement of segments that have not left is believed", "qp/send/segments.cc", {
         "return newest.end() > next && is_named(ack, newest.number);": "return false;",
     }),
+    # --- output that waits, polls that last ---
+    ("a rest of posts waits beside output of another queue pair", "io/poll/send_scheduler.cc", {
+        " && interest.only == posts_.from()": "",
+    }),
+    ("a rest of posts delays an acknowledgement", "io/poll/send_scheduler.cc", {
+        " && load.fills_batches": "",
+    }),
+    ("more than an acknowledgement is held for the reply", "io/poll/send_scheduler.cc", {
+        "if (deferrable && may_hold": "if (may_hold",
+    }),
+    ("an acknowledgement is held though its queue pair may go", "io/poll/send_scheduler.h", {
+        "occasion != Occasion::kLeave && (occasion": "(occasion",
+    }),
+    ("posts are gathered of a program that may not call again", "io/poll/driver.h", {
+        "return thread == ThreadState::kParked && !sleeps;": "return !sleeps;",
+    }),
+    ("a poll stays longer than it may", "io/poll/poll_policy.h", {
+        "now - began_ < stay_max_ && ": "",
+    }),
+    ("a poll stays though its program comes back by itself", "io/poll/poll_policy.h", {
+        "    score_ = std::min(score_, kScoreToStay);\n    add(-2);\n": "",
+    }),
+    ("a poll looks again though a deadline comes", "io/poll/poll_policy.h", {
+        " && (!deadline || *deadline - now > kLooksLast)": "",
+    }),
 ]

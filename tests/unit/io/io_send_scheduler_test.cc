@@ -238,6 +238,16 @@ TEST(SendScheduler, APollIsIdleUnlessPostsWaitForIt) {
   EXPECT_FALSE(idle(4));
 }
 
+// The window takes none of them; the acknowledgement that opens it is an event.
+TEST(SendScheduler, AHeldAcknowledgementLeavesNoPostsToThePoll) {
+  Script script;
+  script.load.awaited = 0;
+  script.run(two_replies());
+  script.load.awaited = 100;
+  script.run({{20, post(0), "gathered"}, {21, polls(Level::kDeferrable), "held"}});
+  EXPECT_TRUE(script.scheduler.idle(script.load, at(21)));
+}
+
 TEST(SendScheduler, APollContinuesWhatOneCallCouldNotSend) {
   Script script;
   script.run({{0, rounds(Level::kNewData), "all"}});

@@ -71,7 +71,7 @@ class PollPolicy {
   void forget() { posted_ = nullptr; }
 
   // --- looking again ---
-  // A poll has looked at the socket once, in vain, and nothing else is to be done. True: look again, as often as
+  // A poll has looked at the socket once, found nothing, and nothing else is to be done. True: look again, as often as
   // kLooksLast allows. `deadline`: the next one.
   [[nodiscard]] bool looks_again(const Driver& driver, std::optional<Instant> deadline, Instant now) {
     // The interval before a poll that returned the reply does not count.

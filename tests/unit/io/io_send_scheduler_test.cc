@@ -271,7 +271,8 @@ TEST(SendScheduler, AnAcknowledgementLeavesWithTheReply) {
               {22, post(0), "all"},  // nothing is in flight: at once
               {30, polls(Level::kDeferrable), "held"},
               {34, polls_again(), "held"},
-              {35, polls_again(), "all"}});  // 5 us
+              {35, polls_again(), "all"},                // 5 us
+              {40, polls(Level::kDeferrable), "all"}});  // no reply came: the next is not held
 }
 
 TEST(SendScheduler, TheDeadlineIsThatOfTheHeldAcknowledgement) {

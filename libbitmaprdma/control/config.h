@@ -28,6 +28,7 @@ struct DatapathConfig {
   XdpMode xdp_mode = XdpMode::kAuto;
   std::uint32_t xdp_chunks = 1024;  // of 4096 bytes each, a power of two
   std::uint32_t shards = 1;         // of a device that a verbs program opens
+  Duration poll_stay_max = 50_us;   // of a poll, after it has a completion or has found nothing (io/poll/poll_policy.h)
 };
 
 struct Settings {

@@ -402,6 +402,10 @@ const std::array kDefinitions{
                "parts of a device that a program opens, each with a socket, a lock and a thread of its own, so that "
                "threads of the program do not wait for each other",
                whole<&Settings::datapath, &DatapathConfig::shards>(1, kShardsMax), kNewPrograms},
+    Definition{"datapath.poll_stay_max_us", "BRDMA_POLL_STAY_MAX_US",
+               "time for which a poll may stay for the peer's next message, after it has a completion or has found "
+               "nothing; larger: long messages without the progress thread, later completions; 0: it returns at once",
+               in_us<&Settings::datapath, &DatapathConfig::poll_stay_max>(0, 20'000), kNewPrograms},
     Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback(),
                kNewPrograms},
     Definition{"device.kernel_rdma_cm", "BRDMA_KERNEL_RDMA_CM",

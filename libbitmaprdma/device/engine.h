@@ -212,6 +212,9 @@ class Engine {
                                   // last next_timeout()
     std::uint32_t per_batch = 1;  // packets of long messages that fill a batch; 1 if none is worth waiting for: UC, UD,
                                   // a standard peer, several paths
+    std::uint32_t mtu = 0;        // bytes of payload of a full packet: the path MTU
+    bool sends = false;           // in a state that sends requests (RTS, SQD)
+    bool unacknowledged = false;  // UC and UD: a request completes when it has left
     bool requests = false;        // RC: some request is not complete
     bool receiving = false;       // RC: a message of the peer is arriving, and some of its packets are here
   };

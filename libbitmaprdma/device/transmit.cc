@@ -141,8 +141,8 @@ Engine::Interest Engine::Impl::merged_interest() const {
 }
 
 Engine::Load Engine::load(const QueuePair* qp) const {
-  Load load;
   const qp::Identity& identity = qp->identity();
+  Load load{.mtu = identity.mtu(), .sends = identity.can_send(), .unacknowledged = qp->unreliable() != nullptr};
   if (identity.bitmap_agreed && identity.sending_paths == 1) load.per_batch = impl_->packets_per_batch(identity.mtu());
   if (qp->unreliable() != nullptr) return load;
   load.in_flight = qp->requester().packets_in_flight();

@@ -88,7 +88,7 @@ TEST(ProgressThread, TakesOverFromAPollingProgram) {
 }
 
 // Two programs that play ping-pong by long WRITEs: each polls until its own is complete, and then spins on its memory
-// (io/poll/stay_for_message.h). Whichever thread receives, all of each message is in memory once its last byte is.
+// (io/poll/poll_policy.h). Whichever thread receives, all of each message is in memory once its last byte is.
 TEST(ProgressThread, LongRepliesArriveWholeWhoeverReceives) {
   constexpr std::uint32_t kBytes = 768 * 1024, kTurns = 100;
   EndpointOptions options;

@@ -1,16 +1,13 @@
-// io's decisions without the system: credit figures, splitting batches, holding acknowledgements back.
+// io's decisions without the system: credit figures, splitting batches, who makes progress. What may wait, and how long
+// a poll stays: tests/unit/io.
 #include <gmock/gmock.h>
 
 #include <array>
 #include <string>
 #include <vector>
 
-#include "io/poll/ack_deferral.h"
-#include "io/poll/empty_polls.h"
 #include "io/poll/park_interval.h"
 #include "io/poll/progress_owner.h"
-#include "io/poll/stay_for_message.h"
-#include "io/poll/stay_for_reply.h"
 #include "io/shard/arrival_clock.h"
 #include "io/shard/spin_permits.h"
 #include "io/udp/receive_budget.h"
@@ -133,218 +130,6 @@ TEST(SplitBatch, CutsWithinSlices) {
 TEST(SplitBatch, OneSliceManyPackets) { EXPECT_THAT(split({"abcdefg"}, 3, 3), ElementsAre("abc", "def", "g")); }
 TEST(SplitBatch, ManySlicesOnePacket) { EXPECT_THAT(split({"a", "b", "", "c"}, 3, 1), ElementsAre("abc")); }
 
-constexpr Instant at(std::int64_t us) { return Instant{} + 1_us * us; }
-
-// An acknowledgement falls due, and the application replies a microsecond later.
-void reply(AckDeferral& deferral, std::int64_t us, bool held) {
-  EXPECT_EQ(deferral.hold_back(at(us)), held) << us;
-  deferral.posted(at(us + 1));
-  EXPECT_FALSE(deferral.holding());
-}
-
-TEST(AckDeferral, HoldsOnceRepliesAreSeenToFollow) {
-  AckDeferral deferral{100_us};
-  reply(deferral, 0, false);
-  reply(deferral, 10, false);
-  for (int i = 2; i < 100; ++i) {
-    EXPECT_TRUE(deferral.hold_back(at(i * 10)));
-    EXPECT_TRUE(deferral.hold_back(at(i * 10 + 8)));  // asked again: the same result
-    EXPECT_EQ(deferral.deadline(), at(i * 10 + 100));
-    deferral.posted(at(i * 10 + 9));
-  }
-}
-// One turn: posted, polled; then the reply comes to the receiving thread.
-bool ping(StayForReply& policy, bool replied) {
-  policy.posted(true);
-  const bool stays = policy.stay();
-  if (stays) {
-    policy.stayed(replied);
-  } else if (replied) {
-    policy.thread_received();
-  }
-  return stays;
-}
-
-TEST(StayForReply, StaysOnceRepliesAreSeenToFollow) {
-  StayForReply policy;
-  EXPECT_FALSE(ping(policy, true));
-  EXPECT_FALSE(ping(policy, true));
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(ping(policy, true));
-  // One does not end it, several in a row do: each counts as an empty poll, and as a post before anything came.
-  int mishaps = 0;
-  while (ping(policy, false)) ++mishaps;
-  EXPECT_GE(mishaps, 2);
-  EXPECT_LE(mishaps, 4);
-  EXPECT_FALSE(policy.stay());  // nothing posted since
-}
-
-TEST(StayForReply, NeverStaysForAProgramThatOnlySends) {
-  StayForReply policy;
-  for (int i = 0; i < 20; ++i) EXPECT_FALSE(ping(policy, false));
-  for (int i = 0; i < 20; ++i) {
-    policy.posted(false);  // RC, or not a WRITE
-    EXPECT_FALSE(policy.stay());
-    policy.thread_received();
-  }
-}
-
-// One turn: posted, polled until complete; the peer's message is arriving. `thread`: the thread has to receive the
-// rest.
-bool long_ping(StayForMessage& policy, bool thread) {
-  const QueuePair* const qp = reinterpret_cast<const QueuePair*>(&policy);
-  policy.posted(qp);
-  policy.called();  // a poll
-  EXPECT_EQ(policy.take_posted(), qp);
-  EXPECT_EQ(policy.take_posted(), nullptr) << "once";
-  const bool stays = policy.stay();
-  if (thread && !stays) policy.thread_received();
-  return stays;
-}
-
-TEST(StayForMessage, StaysOnceTheThreadIsSeenToReceiveTheRest) {
-  StayForMessage policy;
-  EXPECT_FALSE(long_ping(policy, true));
-  EXPECT_FALSE(long_ping(policy, true));
-  int stayed = 0;
-  for (int i = 0; i < 64; ++i) stayed += long_ping(policy, true) ? 1 : 0;
-  EXPECT_EQ(stayed, 63) << "each 64th time it is tested again";
-  // A program that returns by itself by now is recognized then.
-  stayed = 0;
-  for (int i = 0; i < 64 * 8; ++i) stayed += long_ping(policy, false) ? 1 : 0;
-  EXPECT_LT(stayed, 64 * 3);
-  for (int i = 0; i < 64; ++i) EXPECT_FALSE(long_ping(policy, false));
-}
-
-TEST(StayForMessage, NeverStaysForAProgramThatReturnsByItself) {
-  StayForMessage policy;
-  for (int i = 0; i < 200; ++i) {
-    EXPECT_FALSE(long_ping(policy, false));
-    policy.called();           // polls again
-    policy.thread_received();  // later: proves nothing about that poll
-  }
-}
-
-TEST(StayForMessage, ForgetsQueuePairsThatMayGo) {
-  StayForMessage policy;
-  policy.posted(reinterpret_cast<const QueuePair*>(&policy));
-  policy.forget();
-  EXPECT_EQ(policy.take_posted(), nullptr);
-  policy.posted(reinterpret_cast<const QueuePair*>(&policy));
-  policy.posted(nullptr);  // a SEND
-  EXPECT_EQ(policy.take_posted(), nullptr);
-}
-
-TEST(AckDeferral, NeverHoldsWhatIsNotReplied) {
-  AckDeferral deferral{100_us};
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(deferral.hold_back(at(i)));
-  deferral.posted(at(101));                                          // -7
-  for (int i = 0; i < 9; ++i) reply(deferral, 200 + i * 10, false);  // 2
-  reply(deferral, 300, true);
-}
-TEST(AckDeferral, LateRepliesAreNone) {
-  AckDeferral deferral{100_us};
-  for (int i = 0; i < 100; ++i) {
-    EXPECT_FALSE(deferral.hold_back(at(i * 1000)));
-    deferral.posted(at(i * 1000 + 100));
-  }
-}
-// A poll may rely on this before it has read the deadlines.
-TEST(AckDeferral, ExpectsAReplyWhereItWouldBeginToHold) {
-  AckDeferral deferral{100_us};
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_FALSE(deferral.expects_reply()) << i;
-    reply(deferral, i * 10, false);
-  }
-  EXPECT_TRUE(deferral.expects_reply());
-  EXPECT_TRUE(deferral.hold_back(at(20)));
-  EXPECT_FALSE(deferral.expects_reply()) << "it holds already";
-  deferral.posted(at(21));
-  EXPECT_TRUE(deferral.expects_reply());
-  AckDeferral never{Duration{}};
-  for (int i = 0; i < 8; ++i) reply(never, i * 10, false);
-  EXPECT_FALSE(never.expects_reply());
-}
-TEST(AckDeferral, OneMishapDoesNotStopIt) {
-  AckDeferral deferral{100_us};
-  for (int i = 0; i < 8; ++i) reply(deferral, i * 10, i >= 2);  // 8
-  EXPECT_TRUE(deferral.hold_back(at(200)));
-  EXPECT_FALSE(deferral.hold_back(at(300)));  // ran out
-  deferral.sent(/*joined=*/false);            // 4
-  deferral.posted(at(4000));                  // 3
-  reply(deferral, 4001, true);
-}
-TEST(AckDeferral, HoldingWithoutAReplyStopsIt) {
-  AckDeferral deferral{100_us};
-  reply(deferral, 0, false);
-  reply(deferral, 10, false);
-  EXPECT_TRUE(deferral.hold_back(at(20)));
-  EXPECT_FALSE(deferral.hold_back(at(120)));
-  deferral.sent(/*joined=*/false);            // -2
-  EXPECT_FALSE(deferral.hold_back(at(200)));  // -3, for the last one was never replied
-  deferral.posted(at(201));                   // -2
-  for (int i = 0; i < 4; ++i) reply(deferral, 300 + i * 10, false);
-  reply(deferral, 400, true);
-}
-TEST(AckDeferral, JoiningOtherOutputIsNoLoss) {
-  AckDeferral deferral{100_us};
-  reply(deferral, 0, false);
-  reply(deferral, 10, false);
-  EXPECT_TRUE(deferral.hold_back(at(20)));
-  deferral.sent(/*joined=*/true);
-  EXPECT_FALSE(deferral.holding());
-  deferral.posted(at(21));
-  reply(deferral, 30, true);
-}
-TEST(AckDeferral, ZeroTurnsItOff) {
-  AckDeferral deferral{Duration{}};
-  for (int i = 0; i < 100; ++i) reply(deferral, i * 10, false);
-}
-
-// A poll each `apart`, each of which ends when it began. Returns how many of them poll again.
-int looks_again(EmptyPolls& polls, Instant& now, int count, Duration apart) {
-  int again = 0;
-  for (int i = 0; i < count; ++i) {
-    now = now + apart;
-    if (polls.look_again(now)) ++again;
-    polls.ended(now);
-  }
-  return again;
-}
-
-TEST(EmptyPolls, LookAgainWhereTheProgramDoesLittleElse) {
-  EmptyPolls polls;
-  Instant now = Instant{} + 1_s;
-  EXPECT_EQ(looks_again(polls, now, 10, 200_ns), 9);
-  EXPECT_EQ(looks_again(polls, now, 10, EmptyPolls::kAtOnceMax), 0);
-  EXPECT_EQ(looks_again(polls, now, 10, 200_ns), 10);
-}
-
-// The time in between is the peer's and the program's, and nothing is kept waiting.
-TEST(EmptyPolls, LookAgainFromTheFirstOneAfterAPost) {
-  EmptyPolls polls;
-  Instant now = Instant{} + 1_s;
-  (void)looks_again(polls, now, 2, 200_ns);
-  for (int turn = 0; turn < 10; ++turn) {
-    now = now + 5_us;
-    polls.delivered();
-    now = now + 5_us;
-    polls.posted();
-    EXPECT_EQ(looks_again(polls, now, 3, 200_ns), 3);
-  }
-}
-
-// It may have to poll until there is nothing, and continue then.
-TEST(EmptyPolls, ReturnAtOnceBehindCompletions) {
-  EmptyPolls polls;
-  Instant now = Instant{} + 1_s;
-  (void)looks_again(polls, now, 2, 200_ns);
-  for (int turn = 0; turn < 10; ++turn) {
-    polls.delivered();
-    EXPECT_EQ(looks_again(polls, now, 1, 200_ns), 0);
-  }
-  EXPECT_EQ(looks_again(polls, now, 3, 200_ns), 3) << "it only receives";
-}
-
 // How many of the next `polls` empty polls yield.
 int yields_of(ProgressOwner& progress_owner, int polls) {
   int yields = 0;
@@ -360,7 +145,7 @@ TEST(ProgressOwner, ManyEmptyPollsYieldNowAndThen) {
   EXPECT_EQ(yields_of(progress_owner, 255), 0);
   EXPECT_EQ(yields_of(progress_owner, 16), 1);
   EXPECT_EQ(yields_of(progress_owner, 160), 10);
-  progress_owner.polled_well(false);
+  progress_owner.polled_well();
   EXPECT_FALSE(progress_owner.should_yield());
   EXPECT_EQ(yields_of(progress_owner, 255), 0);
 }
@@ -379,9 +164,14 @@ TEST(ProgressOwner, RepeatedLooksInAPollCountTowardsAYield) {
 TEST(ProgressOwner, PollsThatAlwaysFindWorkArePollingInALoop) {
   constexpr int kPolls = 8;
   ProgressOwner progress_owner;
-  for (int i = 0; i < kPolls; ++i) progress_owner.polled_well(true);
+  progress_owner.sleeps();
+  for (int i = 0; i < kPolls; ++i) progress_owner.polled_well();
   EXPECT_FALSE(progress_owner.application_spins()) << "it sleeps in between";
-  for (int i = 0; i < kPolls; ++i) progress_owner.polled_well(false);
+  EXPECT_TRUE(progress_owner.driver().sleeps);
+  for (int i = 0; i < kPolls; ++i) progress_owner.on_empty_poll();
+  EXPECT_FALSE(progress_owner.driver().sleeps) << "it polls in a loop again";
+  progress_owner.take_charge();
+  for (int i = 0; i < kPolls; ++i) progress_owner.polled_well();
   EXPECT_TRUE(progress_owner.application_spins());
   progress_owner.take_charge();
   EXPECT_FALSE(progress_owner.application_spins());

@@ -92,7 +92,7 @@ TEST_F(HoldingBack, NotWhereABlockedThreadWouldHaveToBeWokenForIt) {
   EXPECT_EQ(b->acks(), before + 1);
 }
 
-// A poll that has its completion, and only the acknowledgement to hold back, ends with that: it does not even read the
+// A poll that has its completion, and only the acknowledgement to hold back, ends with that, before it looks at the
 // engine's deadlines. Whatever the program does next, the acknowledgement leaves.
 class LeavingForTheReply : public HoldingBack {
  protected:
@@ -110,7 +110,7 @@ class LeavingForTheReply : public HoldingBack {
     EXPECT_EQ(b->completed, completed + 1);
     EXPECT_TRUE(b->got(last_));
     EXPECT_TRUE(b->shard->awaits_reply());
-    EXPECT_TRUE(b->shard->engine().has_only_ack_pending()) << "nobody has looked further";
+    EXPECT_EQ(b->shard->engine().transmit_interest().level, TransmitInterest::kDeferrable);
     EXPECT_EQ(b->acks(), before);
   }
   std::uint64_t before = 0;
@@ -241,6 +241,25 @@ void connect(Side& a, Side& b) {
   const Instant end = monotonic_now() + kPatience;
   while ((!a.agreed() || !b.agreed()) && monotonic_now() < end) EXPECT_FALSE(a.poll() || b.poll());
   ASSERT_TRUE(a.agreed() && b.agreed());
+}
+
+// Packets wake a program that sleeps. But one that polls, finds nothing and learns next that its peer has gone does not
+// sleep, and polls no more: also its first polls after a wake-up must look at the socket.
+TEST(PollOfASleeper, FindsWhatIsInTheSocket) {
+  constexpr int kPolls = 4;
+  auto leases = test::make_leases(2);
+  Side a{std::move(leases[0])}, b{std::move(leases[1])};
+  ASSERT_NO_FATAL_FAILURE(connect(a, b));
+  a.shard->progress_owner().set_thread(ProgressOwner::Thread::kStandingBy);
+  const Instant end = monotonic_now() + kPatience;
+  for (int poll = 0; poll < kPolls; ++poll) {
+    a.shard->request_notify(a.cq, false);
+    const std::uint64_t before = b.acks();
+    a.write(b, std::byte{1});
+    while (b.acks() == before && monotonic_now() < end) (void)b.shard->make_progress();
+    ASSERT_TRUE(a.shard->progress_owner().driver().sleeps);
+    EXPECT_TRUE(a.poll()) << "the acknowledgement is in the socket, " << poll;
+  }
 }
 
 // A packet wakes the thread just before a deadline, and the application takes it: the deadline must not be lost. The

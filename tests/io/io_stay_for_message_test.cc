@@ -1,11 +1,13 @@
-// How long a poll stays while the peer's message arrives: the limits, if it does not become whole.
+// How long a poll stays while the peer's message arrives: the limits, if it does not become whole. The rules:
+// tests/unit/io/io_poll_policy_test.cc.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <memory>
 #include <thread>
 
-#include "io/poll/stay_for_message.h"
+#include "control/config.h"
+#include "io/poll/poll_policy.h"
 #include "io/shard/clock.h"
 #include "shard_side.h"
 #include "test_lease.h"
@@ -19,12 +21,16 @@ namespace {
 class Staying : public testing::Test {
  protected:
   static constexpr std::uint32_t kLong = 8 << 20;
-  static constexpr Duration kPatience = 20_s;
+  static constexpr Duration kPatience = 20_s, kStayMax = 20_ms;
 
+  explicit Staying(Duration stay_max = kStayMax) : stay_max_(stay_max) {}
   void SetUp() override {
     auto leases = test::make_leases(2);
-    a = std::make_unique<Side>(std::move(leases[0]), kLong);
-    b = std::make_unique<Side>(std::move(leases[1]), kLong);
+    const auto side = [this](Lease& lease) {
+      return std::make_unique<Side>(std::move(lease), kLong, 4u, kRoceUdpPort, Side::kAckHoldMax, stay_max_);
+    };
+    a = side(leases[0]);
+    b = side(leases[1]);
     a->connect(*b);
     b->connect(*a);
   }
@@ -66,6 +72,9 @@ class Staying : public testing::Test {
   }
 
   std::unique_ptr<Side> a, b;
+
+ private:
+  Duration stay_max_;
   std::byte token_{0};
 };
 
@@ -75,7 +84,7 @@ TEST_F(Staying, EndsWhereNothingMoreComes) {
   while (!stayed && monotonic_now() < end) {
     take_turns();
     const Duration took = poll_of_b();
-    stayed = took >= StayForMessage::kSilenceMax && took < StayForMessage::kStayMax;  // longer: the core was lost
+    stayed = took >= PollPolicy::kRestSilenceMax && took < kStayMax;  // longer: the core was lost
     finish();
   }
   EXPECT_TRUE(stayed);
@@ -95,11 +104,31 @@ TEST_F(Staying, EndsWhereItTakesTooLong) {
     take_turns();
     {
       const std::jthread peer(slowly);
-      lasted = poll_of_b() >= StayForMessage::kStayMax;
+      lasted = poll_of_b() >= kStayMax;
     }
     finish();
   }
   EXPECT_TRUE(lasted);
+}
+
+// The default of datapath.poll_stay_max_us.
+class StayingForAMoment : public Staying {
+ protected:
+  static constexpr Duration kMoment = control::DatapathConfig{}.poll_stay_max;
+  StayingForAMoment() : Staying(kMoment) {}
+};
+
+TEST_F(StayingForAMoment, EndsAfterFiftyMicroseconds) {
+  const Instant end = monotonic_now() + kPatience;
+  bool stayed = false;
+  while (!stayed && monotonic_now() < end) {
+    take_turns();
+    const Duration took = poll_of_b();
+    // At its end it sends what is due. Longer: the core was lost.
+    stayed = took >= kMoment && took < kMoment * 10;
+    finish();
+  }
+  EXPECT_TRUE(stayed);
 }
 
 }  // namespace

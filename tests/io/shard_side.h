@@ -22,7 +22,8 @@ struct Side {
   static constexpr Duration kAckHoldMax = 20_s;
 
   explicit Side(Lease given, std::uint32_t bytes = kTokenBytes, std::uint32_t requests = 4,
-                std::uint16_t destination_port = kRoceUdpPort, Duration ack_hold_max = kAckHoldMax)
+                std::uint16_t destination_port = kRoceUdpPort, Duration ack_hold_max = kAckHoldMax,
+                Duration poll_stay_max = 50_us)
       : lease(std::move(given)), half(bytes), memory(std::size_t{2} * bytes) {
     Intake intake{ReceiveSocket{lease.socket_fd, lease.dual_stack}};
     std::vector<TransmitSocket> transmit_sockets;
@@ -36,7 +37,8 @@ struct Side {
     config.recovery.ack_hold_max = ack_hold_max;
     // Nor does it take the peer, which has no core, for silent.
     config.recovery.probe_timeout_min = config.recovery.retransmit_timeout_min = 20_s;
-    shard = std::make_unique<Shard>(config, std::move(intake), std::move(transmit_sockets), *lease.statistics, nullptr);
+    shard = std::make_unique<Shard>(config, std::move(intake), std::move(transmit_sockets), *lease.statistics, nullptr,
+                                    poll_stay_max);
     Engine& engine = shard->engine();
     ProtectionDomain* pd = engine.alloc_pd();
     cq = engine.create_cq(4 * requests, nullptr).value();

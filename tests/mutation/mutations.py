@@ -322,4 +322,26 @@ MUTATIONS = [
     ("nothing follows a batch of UC or UD", "device/transmit.cc", {
         "out.more = qp != nullptr || me.given_out != nullptr;": "out.more = qp != nullptr;",
     }),
+    # --- output that waits, polls that last ---
+    ("a rest of posts waits beside output of another queue pair", "io/poll/send_scheduler.cc", {
+        " && interest.only == posts_.from()": "",
+    }),
+    ("more than an acknowledgement is held for the reply", "io/poll/send_scheduler.cc", {
+        "if (deferrable && may_hold": "if (may_hold",
+    }),
+    ("an acknowledgement is held though its queue pair may go", "io/poll/send_scheduler.h", {
+        "occasion != Occasion::kLeave && (occasion": "(occasion",
+    }),
+    ("posts are gathered of a program that may not call again", "io/poll/driver.h", {
+        "return thread == ThreadState::kParked && !sleeps;": "return !sleeps;",
+    }),
+    ("a poll stays longer than it may", "io/poll/poll_policy.h", {
+        "now - began_ < stay_max_ && ": "",
+    }),
+    ("a poll stays though its program comes back by itself", "io/poll/poll_policy.h", {
+        "    score_ = std::min(score_, kScoreToStay);\n    add(-2);\n": "",
+    }),
+    ("a poll looks again though a deadline comes", "io/poll/poll_policy.h", {
+        " && (!deadline || *deadline - now > kLooksLast)": "",
+    }),
 ]

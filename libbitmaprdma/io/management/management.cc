@@ -227,9 +227,9 @@ Json Management::datapath() const {
            {"queue", xdp->queue()}};
   }
   out["transmit"] = transmits_by();
-  const XdpOutlet* const outlet = shard_.outlet().xdp();
+  const XdpOutlet* const outlet = shard_.sender().outlet().xdp();
   if (outlet == nullptr) {
-    out["transmit_reason"] = shard_.outlet().why_udp();
+    out["transmit_reason"] = shard_.sender().outlet().why_udp();
     return out;
   }
   {
@@ -244,7 +244,7 @@ Json Management::datapath() const {
 }
 
 const char* Management::transmits_by() const {
-  const XdpOutlet* const xdp = shard_.outlet().xdp();
+  const XdpOutlet* const xdp = shard_.sender().outlet().xdp();
   return xdp == nullptr || xdp->transmit.dead() != 0 ? "udp" : xdp->all ? "xdp" : "xdp, small packets";
 }
 

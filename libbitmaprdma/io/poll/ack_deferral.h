@@ -1,11 +1,11 @@
 // io/poll/ack_deferral.h - decides whether to hold an acknowledgement back until the application's next post. Pure:
-// sends nothing.
+// sends nothing. Part of SendScheduler.
 //
 // In a ping-pong the acknowledgement of the last message can leave behind the reply in one GSO message. That saves a
 // send in the critical path, and keeps a peer in step that polls its memory. Such a peer stays in ibv_poll_cq until our
-// acknowledgement comes, so the same call receives our reply, and the peer finds it in memory without further calls
-// (ib_write_lat does just this). A separate acknowledgement ends that ibv_poll_cq too early; then the peer's parked
-// progress thread must take over, which costs far more than the wait.
+// acknowledgement comes, so the same call receives our reply, and the peer finds it in memory without further calls. A
+// separate acknowledgement ends that ibv_poll_cq too early; then the peer's parked progress thread must take over,
+// which costs far more than the wait.
 //
 // A separate acknowledgement also wakes a program that sleeps on completion channels while it waits for the reply, and
 // its peer sends twice: that was half of a round trip.
@@ -26,26 +26,21 @@ namespace brdma::io {
 
 class AckDeferral {
  public:
-  explicit AckDeferral(Duration hold_max) : hold_max_(hold_max) {}
-
-  // Longest wait of acknowledgements that fall due from now on.
-  void set_hold_max(Duration hold_max) { hold_max_ = hold_max; }
-  // Called when only deferrable output is due. True: hold it back (at most until deadline()).
-  [[nodiscard]] bool hold_back(Instant now) {
-    if (holding_) return now < due_ + hold_max_;
+  // Called when only deferrable output is due. True: hold it back (at most until deadline()). `hold_max`: longest wait
+  // of an acknowledgement that falls due now; 0: none.
+  [[nodiscard]] bool hold_back(Instant now, Duration hold_max) {
+    if (holding_) return now < until_;
     if (unanswered_) add(-1);
     unanswered_ = true;
-    due_ = now;
-    holding_ = score_ >= kScoreToHold && hold_max_ > Duration{};
+    until_ = now + hold_max;
+    holding_ = score_ >= kScoreToHold && hold_max > Duration{};
     return holding_;
   }
   // True if hold_back() would begin to hold.
-  [[nodiscard]] bool expects_reply() const {
-    return !holding_ && !unanswered_ && score_ >= kScoreToHold && hold_max_ > Duration{};
-  }
+  [[nodiscard]] bool expects_reply() const { return !holding_ && !unanswered_ && score_ >= kScoreToHold; }
   // The application posts: held acknowledgements leave with its data.
   void posted(Instant now) {
-    if (unanswered_) add(now < due_ + hold_max_ ? 1 : -1);
+    if (unanswered_) add(now < until_ ? 1 : -1);
     unanswered_ = holding_ = false;
   }
   // Held acknowledgements left without the application's data. `joined`: with other output that came up meanwhile, so
@@ -58,18 +53,15 @@ class AckDeferral {
 
   [[nodiscard]] bool holding() const { return holding_; }
   // Time at which held acknowledgements must leave.
-  [[nodiscard]] std::optional<Instant> deadline() const {
-    return holding_ ? std::optional{due_ + hold_max_} : std::nullopt;
-  }
+  [[nodiscard]] std::optional<Instant> deadline() const { return holding_ ? std::optional{until_} : std::nullopt; }
 
  private:
   static constexpr int kScoreMax = 8, kScoreToHold = 2;
   void add(int points) { score_ = std::clamp(score_ + points, -kScoreMax, kScoreMax); }
 
-  Duration hold_max_;
   bool holding_ = false;
-  bool unanswered_ = false;  // an acknowledgement fell due at due_, without a post since
-  Instant due_;
+  bool unanswered_ = false;  // an acknowledgement fell due, without a post since
+  Instant until_;            // a reply later than this is none
   int score_ = 0;
 };
 

@@ -18,12 +18,13 @@
 #include <optional>
 
 #include "base/units.h"
+#include "io/poll/driver.h"
 
 namespace brdma::io {
 
 class ProgressOwner {
  public:
-  enum class Thread : std::uint8_t { kAbsent, kParked, kSpinning, kBlocked, kStandingBy };
+  using Thread = ThreadState;
 
   ProgressOwner();  // without its descriptors (none left) the thread is never started
   ~ProgressOwner();
@@ -45,12 +46,11 @@ class ProgressOwner {
     yield_due_ = empty_in_a_row_ >= kEmptyPollsBeforeYield &&
                  before / kEmptyPollsPerYield != empty_in_a_row_ / kEmptyPollsPerYield;
   }
-  // A poll returned completions. `sleeps`: the program sleeps on completion channels between its polls, as far as is
-  // known; completions after a wake-up are no sign of a loop. Else they are: a program whose polls always succeed,
-  // because the thread has received for it, would never count as polling, and the two would take turns at the lock for
-  // ever.
-  void polled_well(bool sleeps) {
-    if (!sleeps) bump(polls_);
+  // A poll returned completions. Of a program that sleeps between its polls, completions after a wake-up are no sign of
+  // a loop. Else they are: a program whose polls always succeed, because the thread has received for it, would never
+  // count as polling, and the two would take turns at the lock for ever.
+  void polled_well() {
+    if (!sleeps_) bump(polls_);
     empty_in_a_row_ = 0;
     yield_due_ = false;
   }
@@ -64,6 +64,14 @@ class ProgressOwner {
   // Packets wake the application, and its next call takes them; until the thread finds that it does not.
   void attend() {
     if (!distrusted_.load(std::memory_order_relaxed)) attended_.store(true, std::memory_order_relaxed);
+  }
+  // It sleeps on completion channels between its calls, until it is seen to poll in a loop.
+  void sleeps() { sleeps_ = true; }
+  // What is known of both sides.
+  [[nodiscard]] Driver driver() {
+    const bool spins = application_spins();
+    sleeps_ = sleeps_ && !spins;
+    return {.thread = thread(), .spins = spins, .sleeps = sleeps_, .attends = attended()};
   }
   // It has emptied the socket.
   void looked() { bump(looks_); }
@@ -136,6 +144,7 @@ class ProgressOwner {
   bool wake_requested_ = false;           // likewise
   std::uint64_t empty_in_a_row_ = 0;      // looks of polls; likewise
   bool yield_due_ = false;                // likewise
+  bool sleeps_ = false;                   // likewise
   int wake_fd_, timer_fd_;
 };
 

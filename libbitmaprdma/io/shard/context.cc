@@ -134,7 +134,8 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
       handler(notification_handler),
       share(options.share),
       ask_slot(options.ask_slot),
-      shard(config, std::move(intake), std::move(outlet), *lease.statistics, notification_handler),
+      shard(config, std::move(intake), std::move(outlet), *lease.statistics, notification_handler,
+            options.datapath.poll_stay_max),
       thread_wanted(options.progress_thread),
       thread(shard,
              [&] {

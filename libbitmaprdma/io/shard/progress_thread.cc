@@ -140,7 +140,7 @@ void ProgressThread::be_in_charge() {
     if (spins || (deadline && left < kSleepMin)) continue;
     stop_spinning();
     progress_owner.block_until(deadline);
-    const int writable_fd = shard_.blocked_fd();
+    const int writable_fd = shard_.sender().blocked_fd();
     shard_.count_drops();
     held.unlock();
     sleep(true, writable_fd, left, deadline.has_value());

@@ -2,42 +2,42 @@
 // both drive it; every function but lock() and progress_owner() needs the lock.
 //
 // An application's call makes progress inline (design section 6): a post sends at once; a poll without a completion
-// reads the socket. Between calls the progress thread may be in charge (io/shard/progress_thread.h). Output that the
-// system does not take now (EAGAIN) stays here as the pending batch and goes first next time: no output of the engine
-// is lost without a count.
+// reads the socket. Between calls the progress thread may be in charge (io/shard/progress_thread.h).
+//
+// It decides nothing about time: SendScheduler decides whether output leaves now or waits, PollPolicy whether a poll
+// returns, looks again or stays (io/poll). The shard reports to both what happens, and carries out.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "bitmaprdma/context.h"
 #include "device/engine.h"
-#include "io/poll/ack_deferral.h"
-#include "io/poll/empty_polls.h"
-#include "io/poll/post_gather.h"
+#include "io/poll/poll_policy.h"
 #include "io/poll/progress_owner.h"
-#include "io/poll/stay_for_message.h"
-#include "io/poll/stay_for_reply.h"
+#include "io/poll/send_scheduler.h"
 #include "io/shard/arrival_clock.h"
+#include "io/shard/batch_sender.h"
 #include "io/shard/intake.h"
-#include "io/shard/outlet.h"
 #include "io/shard/shard_lock.h"
+#include "io/shard/slot_filter.h"
 #include "io/udp/multicast_groups.h"
 
 namespace brdma::io {
 
 inline constexpr unsigned kTransmitBurstMax = 512;
-inline constexpr int kPendingWaitMs = 10;  // for the system to take a pending batch whose memory may go away
 
 struct Gauges;
 
 class Shard {
  public:
-  // `handler` may be null. The leased socket's descriptor and `statistics` outlive the shard.
-  Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistics& statistics, NotificationHandler* handler);
+  // `handler` may be null. The leased socket's descriptor and `statistics` outlive the shard. `poll_stay_max`: bounds
+  // each stay of a poll.
+  Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistics& statistics, NotificationHandler* handler,
+        Duration poll_stay_max);
 
   [[nodiscard]] ShardLock& lock() { return lock_; }
   [[nodiscard]] ProgressOwner& progress_owner() { return progress_owner_; }
@@ -48,8 +48,8 @@ class Shard {
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times = {});
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
   Status post_send_all(QueuePair* qp, std::span<const SendRequest> requests);  // or none
-  Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
-  Status post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted);
+  template <class Queue>                                                       // QueuePair, SharedReceiveQueue
+  Status post_receive(Queue* queue, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
   // The application sleeps on receive_fds() itself, and was woken or is about to sleep: handles received packets.
   // `all`: until nothing is left, for a caller woken by new packets only; else leftover packets wake it again.
@@ -71,47 +71,34 @@ class Shard {
   Round make_progress();
   [[nodiscard]] std::optional<Instant> next_deadline() const { return deadline_; }
   // True: more to send, and no event will announce it.
-  [[nodiscard]] bool has_pending_output() const { return pending_.has_value() || cut_short_; }
+  [[nodiscard]] bool has_pending_output() const { return sender_.pending() || scheduler_.cut_short(); }
   // An acknowledgement waits for the application's reply: let it run.
-  [[nodiscard]] bool awaits_reply() const { return deferral_.holding(); }
-  // The descriptor that is writable when the pending batch can continue; -1: nothing pending.
-  [[nodiscard]] int blocked_fd() const;
+  [[nodiscard]] bool awaits_reply() const { return scheduler_.holding(); }
   [[nodiscard]] std::array<int, 2> receive_fds() const { return intake_.fds(); }
   [[nodiscard]] const Intake& intake() const { return intake_; }
-  [[nodiscard]] const Outlet& outlet() const { return outlet_; }
+  [[nodiscard]] const BatchSender& sender() const { return sender_; }
   // Call before the thread sleeps: reads the kernel's drop count.
   void count_drops();
   void count_help();  // an application that should attend did not
 
  private:
-  template <class Queue>
-  Status post_receives(Queue* queue, std::span<const ReceiveRequest> requests, std::size_t& posted);
-  [[nodiscard]] bool is_ours(std::uint32_t qpn) const;
+  using Occasion = SendScheduler::Occasion;
   [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);  // `now`: set if there was one
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
-  [[nodiscard]] bool packets_will_wake();
-  void polled_well();
+  void return_completions();
   [[nodiscard]] bool look_again(ReceivedMessage& message, Instant& now);
   [[nodiscard]] bool leaves_for_reply(Instant now);
-  void stay_for_reply();
-  void stay_for_message();
-  [[nodiscard]] bool may_hold_back();
-  [[nodiscard]] bool may_gather(const QueuePair* qp, std::span<const SendRequest> requests, Instant now);
-  [[nodiscard]] bool rest_waits(Instant now) const;
-  bool send_full_batches(Instant now);
-  enum class Hold : std::uint8_t { kAllowed, kNo };
-  bool drain(Instant now, Hold hold = Hold::kAllowed);
-  void drain_but_rest(Instant now);
+  void stay(const QueuePair* qp);
+  [[nodiscard]] bool gathers(const QueuePair* qp, std::span<const SendRequest> requests, const Engine::Load& load,
+                             Instant now);
+  [[nodiscard]] Engine::Load load_of_rest() const;
+  bool send(Occasion occasion, Instant now, const Engine::Load* posting = nullptr);
   bool send_batches(std::uint64_t packets, Instant now);
-  [[nodiscard]] bool send_batch(const Transmit& transmit);
-  void lose(const Transmit& transmit);
+  [[nodiscard]] bool taken(BatchSender::Sent sent);
   bool deliver_notifications();  // true: a completion event
-  void deliver_write_events();
-  bool end_call();  // likewise
-  void set_sleeps_on_events(bool sleeps);
+  bool end_call();               // likewise
   void find_deadline();
-  void publish() const;
 
   ShardLock lock_;
   ProgressOwner progress_owner_;
@@ -120,23 +107,13 @@ class Shard {
   Gauges* gauges_ = nullptr;
   Intake intake_;
   MulticastGroups groups_;
-  Outlet outlet_;
-  std::uint32_t slot_, slot_mask_;
+  BatchSender sender_;
+  SlotFilter slots_;
   Engine engine_;
   ArrivalClock arrivals_;
-  Duration ack_hold_max_;  // of a polling program
-  AckDeferral deferral_;
-  StayForReply linger_;
-  StayForMessage stay_for_message_;
-  EmptyPolls empty_polls_;
+  SendScheduler scheduler_;
+  PollPolicy policy_;
   std::optional<Instant> deadline_;  // of the engine and of held acknowledgements, as of the last call
-  bool sleeps_on_events_ = false;    // has armed a completion queue, without a polling loop since
-  unsigned polls_since_wake_ = 0;    // of an application that attends
-  bool output_possible_ = false;     // something happened since poll_transmit returned false
-  bool cut_short_ = false;           // there was more than kTransmitBurstMax batches
-  PostGather gathered_;              // posts that wait for more of them
-  std::optional<Transmit> pending_;
-  TransmitBuffer buffer_;
 };
 
 }  // namespace brdma::io

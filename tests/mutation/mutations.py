@@ -344,4 +344,66 @@ MUTATIONS = [
     ("a poll looks again though a deadline comes", "io/poll/poll_policy.h", {
         " && (!deadline || *deadline - now > kLooksLast)": "",
     }),
+    # --- one request, a run of small ones ---
+    ("a lone request leaves in front of the rest of the one before", "qp/transmit/single_request.h", {
+        "parts_.next.cut == 0 && ": "",
+    }),
+    ("a lone request does not wait for the receiver that was not ready", "qp/transmit/single_request.h", {
+        "!runs.rnr().waiting() && ": "",
+    }),
+    ("packets leave in runs while some are missing", "qp/transmit/runs.h", {
+        " && !parts_.scoreboard.has_holes()": "",
+    }),
+    ("a request with a fence leaves in a run", "qp/transmit/runs.h", {
+        " && (wqe.flags & kSendFence) == 0": "",
+    }),
+    ("a run does not start the timeout", "qp/transmit/runs.h", {
+        "    if (parts_.scoreboard.empty()) parts_.timers.on_flight_begun(now);\n": "",
+    }),
+    ("a READ request does not restart the interval of acknowledgements", "qp/transmit/request_packets.h", {
+        "  parts_.admission.on_asked();\n": "",
+    }),
+    ("a retransmission that must ask does not restart it", "qp/send/ack_requests.h", {
+        "parts_.admission.on_added(1, asks);": "parts_.admission.on_added(1, asks && !must);",
+    }),
+    ("the peer's process is asked about for ever", "qp/send/requester_impl.h", {
+        "std::exchange(next.wants_local, false)": "next.wants_local",
+    }),
+    # --- execution ---
+    ("an early SEND is believed where it says that it belongs", "qp/execute/request_execution.h", {
+        "if (placed && (packet.bxth.rsn != messages.rsn() || packet.bxth.packet_index != messages.packets())) {": "if (false) {",
+    }),
+    ("a SEND may be a byte longer than its receive", "qp/execute/request_execution.h", {
+        "if (bytes > receives[0].bytes) {": "if (bytes > receives[0].bytes + 1) {",
+    }),
+    ("a WRITE's later packet may be for elsewhere", "qp/execute/request_execution.h", {
+        "return packet.bitmap && !messages.is_next_of_write(packet.reth) ? Verdict::kInvalidRequest : Verdict::kDone;":
+            "return Verdict::kDone;",
+    }),
+    ("a WRITE may bring less than it says", "qp/execute/request_execution.h", {
+        "if (packet.payload.size() != packet.reth.length) return": "if (packet.payload.size() > packet.reth.length) return",
+    }),
+    ("a WRITE of one packet inside another message is taken", "qp/execute/request_execution.h", {
+        "if (parts_.messages.in_progress() || packet.payload.size() > parts_.mtu)": "if (packet.payload.size() > parts_.mtu)",
+    }),
+    # --- acknowledgements, requests for lost packets ---
+    ("each packet puts the acknowledgement off", "qp/acknowledge/acknowledgement_schedule.h", {
+        "if (!pending_ || asked) since_ = now;": "since_ = now;",
+    }),
+    ("data does not repeat an acknowledgement that left alone", "qp/acknowledge/acknowledgement_schedule.h", {
+        "void on_sent_alone() { repeats_ = kRepeats; }": "void on_sent_alone() { repeats_ = 0; }",
+    }),
+    ("a timestamp is echoed twice", "qp/acknowledge/acknowledgement_writer.h", {
+        "  parts_.acknowledgements.echo.on_sent();\n  parts_.acknowledgements.schedule.on_sent_with_data();":
+            "  parts_.acknowledgements.schedule.on_sent_with_data();",
+    }),
+    ("a standard ACK overtakes a READ's responses", "qp/acknowledge/acknowledgement_writer.h", {
+        "  if (!bitmap && responses_wait) return false;\n": "",
+    }),
+    ("a silent peer is asked as often as one that sends", "recovery/retransmit_request.h", {
+        "times > kTimesSoon && ": "false && ",
+    }),
+    ("after a silence lost packets are not looked at", "qp/gaps/request_gaps.cc", {
+        "too_many || was_silent || ": "too_many || ",
+    }),
 ]

@@ -158,36 +158,39 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
     const SocketAddress any{destination.address.is_v4() ? IpAddress::v4(0, 0, 0, 0) : IpAddress{}};
     if (const Status bound = bind(number, source.value_or(any)); !bound.ok()) return bound;
   }
-  id->remote = bindable(destination);
-  if (id->remote.is_any()) id->remote.address = id->local.is_any() ? id->remote.address : id->local.address;
-  if (id->remote.is_link_local() && id->remote.scope == 0) id->remote.scope = id->local.scope;
-  if (id->local.is_any()) {
-    const auto address = host_.source_for(id->remote);
-    if (!address) {
-      notify(*id, RdmaEventKind::kAddressError, -address.reason().error());
-      return Status::success();
-    }
-    id->local.address = address.value();
-    if (id->local.is_link_local()) id->local.scope = id->remote.scope;
-    if (id->remote.is_any()) id->remote.address = address.value();
-  }
-  if (id->space == wire::PortSpace::kIpoib) {
-    notify(*id, RdmaEventKind::kAddressError, -EINVAL);
-    return Status::success();
-  }
-  bind_device(*id);
-  if (!id->device || id->local.address.is_v4() != id->remote.address.is_v4()) {
-    notify(*id, RdmaEventKind::kAddressError, -ENODEV);
-    return Status::success();
-  }
-  // Another link than the device's: unreachable from it.
-  if (id->remote.is_link_local() && id->remote.scope != id->device->ifindex) {
-    notify(*id, RdmaEventKind::kAddressError, -EINVAL);
+  if (const int error = resolve_ends(*id, destination); error != 0) {
+    notify(*id, RdmaEventKind::kAddressError, -error);
     return Status::success();
   }
   id->state = IdState::kAddressResolved;
   notify(*id, RdmaEventKind::kAddressResolved);
   return Status::success();
+}
+
+// Both addresses, and the device that carries packets between them. Returns an errno, 0 for success.
+int RdmaCm::resolve_ends(RdmaId& id, const SocketAddress& destination) {
+  id.remote = bindable(destination);
+  if (id.remote.is_any() && !id.local.is_any()) id.remote.address = id.local.address;
+  if (id.remote.is_link_local() && id.remote.scope == 0) id.remote.scope = id.local.scope;
+  if (id.local.is_any()) {
+    if (const int error = choose_source(id); error != 0) return error;
+  }
+  if (id.space == wire::PortSpace::kIpoib) return EINVAL;
+  bind_device(id);
+  if (!id.device || id.local.address.is_v4() != id.remote.address.is_v4()) return ENODEV;
+  // Another link than the device's: unreachable from it.
+  if (id.remote.is_link_local() && id.remote.scope != id.device->ifindex) return EINVAL;
+  return 0;
+}
+
+// The local address that the kernel's routes choose for the remote one.
+int RdmaCm::choose_source(RdmaId& id) {
+  const auto address = host_.source_for(id.remote);
+  if (!address) return address.reason().error();
+  id.local.address = address.value();
+  if (id.local.is_link_local()) id.local.scope = id.remote.scope;
+  if (id.remote.is_any()) id.remote.address = address.value();
+  return 0;
 }
 
 // Routes are the kernel's; resolving the address has checked that there is one.
@@ -215,27 +218,31 @@ Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {
   if (id->state == IdState::kIdle) {
     if (const Status bound = bind(number, {IpAddress::v4(0, 0, 0, 0)}); !bound.ok()) return bound;
   }
-  if (id->state == IdState::kListening) {
-    id->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
-    return Status::success();
+  if (id->state != IdState::kListening) {
+    if (id->state != IdState::kBound) return Status{EINVAL};
+    if (const Status listens = listen_at_port(*id); !listens.ok()) return listens;
+    id->state = IdState::kListening;
   }
-  if (id->state != IdState::kBound) return Status{EINVAL};
-  const std::uint64_t service = service_of(*id, id->local);
+  id->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
+  return Status::success();
+}
+
+// Requests for its service are its own from now on; several addresses share one service.
+Status RdmaCm::listen_at_port(const RdmaId& id) {
+  const std::uint64_t service = service_of(id, id.local);
   const auto other = listening_.find(service);  // on another address
-  if (other != listening_.end() && ids_.find(other->second)->type != id->type) return Status{EADDRINUSE};
-  Status listens = host_.listen_port(id->space, id->local);
+  if (other != listening_.end() && ids_.find(other->second)->type != id.type) return Status{EADDRINUSE};
+  Status listens = host_.listen_port(id.space, id.local);
   if (host_.lost_ports()) {  // lost meanwhile: the answer was that the port is not ours
     restore_ports();
-    listens = host_.listen_port(id->space, id->local);
+    listens = host_.listen_port(id.space, id.local);
   }
   if (!listens.ok()) return listens;
   if (other == listening_.end()) {
-    (void)(id->is_datagram() ? lookup_.listen(service, kBacklogMax)
-                             : agent_.listen(service, kBacklogMax, transport_of(id->type)));
+    (void)(id.is_datagram() ? lookup_.listen(service, kBacklogMax)
+                            : agent_.listen(service, kBacklogMax, transport_of(id.type)));
   }
-  listening_.emplace(service, number);
-  id->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
-  id->state = IdState::kListening;
+  listening_.emplace(service, id.number);
   return Status::success();
 }
 

@@ -135,6 +135,9 @@ class RdmaCm {
   void notify(const RdmaId& id, RdmaEventKind kind, std::int32_t status = 0);
   void queue(ChannelNumber channel, const RdmaEvent& event);
   void bind_device(RdmaId& id);
+  int resolve_ends(RdmaId& id, const SocketAddress& destination);
+  int choose_source(RdmaId& id);
+  Status listen_at_port(const RdmaId& id);
   SocketAddress bindable(const SocketAddress& address);
 
   RdmaHost& host_;

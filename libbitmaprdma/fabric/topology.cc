@@ -45,6 +45,19 @@ std::vector<std::uint64_t> distances(const Topology& topology, std::uint32_t to)
   return far;
 }
 
+// Ports of the switch `at` that lie on a shortest path; `far`: the distances of all switches.
+std::vector<std::uint32_t> shortest_ports(const Topology& topology, const std::vector<std::uint64_t>& far,
+                                          std::uint32_t at) {
+  std::vector<std::uint32_t> best;
+  const auto ports = ports_of(topology, at);
+  for (std::uint32_t port = 0; port < ports.size() && best.size() < ForwardingTable::kPortsMax; ++port) {
+    const TopologyPort& each = ports[port];
+    if (each.host || far[each.neighbour] == kFar || far[each.neighbour] + each.cost != far[at]) continue;
+    best.push_back(port);
+  }
+  return best;
+}
+
 }  // namespace
 
 bool is_link_option(std::string_view name) {
@@ -140,13 +153,7 @@ std::vector<Topology::Route> initial_routes(const Topology& topology) {
     const auto far = distances(topology, to);
     for (std::uint32_t at = 0; at < topology.switches.size(); ++at) {
       if (at == to || far[at] == kFar) continue;
-      std::vector<std::uint32_t> best;
-      const auto ports = ports_of(topology, at);
-      for (std::uint32_t port = 0; port < ports.size(); ++port) {
-        const TopologyPort& each = ports[port];
-        if (each.host || far[each.neighbour] == kFar || far[each.neighbour] + each.cost != far[at]) continue;
-        if (best.size() < ForwardingTable::kPortsMax) best.push_back(port);
-      }
+      std::vector<std::uint32_t> best = shortest_ports(topology, far, at);
       routes.push_back({at, subnet_ipv4(to), best});
       routes.push_back({at, subnet_ipv6(to), std::move(best)});
     }

@@ -248,13 +248,16 @@ int set_id_option(const SetOption& command, std::uint32_t value, CmDesk::Session
   }
 }
 
+// Programs cannot choose paths: checked and ignored.
+int check_path_option(const SetOption& command) {
+  if (command.name != kOptionIbPath) return ENOSYS;
+  return command.length == 0 || command.length % kIbPathBytes != 0 ? EINVAL : 0;
+}
+
 int set_option(const Call& call) {
   const auto command = call.as<SetOption>();
   return with_id(call, command.id, [&](CmDesk::Session& session) {
-    if (command.level == kLevelIb) {  // programs cannot choose paths: checked and ignored
-      if (command.name != kOptionIbPath) return ENOSYS;
-      return command.length == 0 || command.length % kIbPathBytes != 0 ? EINVAL : 0;
-    }
+    if (command.level == kLevelIb) return check_path_option(command);
     if (command.level != kLevelId || command.name > kOptionAckTimeout) return ENOSYS;
     const bool short_one = command.name == kOptionTos || command.name == kOptionAckTimeout;
     std::uint32_t value = 0;

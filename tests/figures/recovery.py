@@ -7,6 +7,9 @@ from same_network import checked, same_networks, same_simulated, shorter_by
 
 WAYS = ["go-back-N", "selective", "fixed", "adaptive"]
 PACKET_BYTES = 4096
+# recovery_figures counts whole messages of 64 KiB, over 100 ms of 10 Gbit/s, and prints four digits: two streams that are
+# as fast may differ by one message.
+ONE_MESSAGE = 65536 * 8 / (10e9 * 0.1) + 0.0001
 
 
 def read(path):
@@ -22,7 +25,7 @@ def read(path):
 
 # If nothing is lost and nothing overtakes, all modes carry the same.
 def check(points):
-    same_simulated({way: points[way, 0, 0, 0]["share"] for way in WAYS}, {"go-back-N": shorter_by(PACKET_BYTES)})
+    same_simulated({way: points[way, 0, 0, 0]["share"] for way in WAYS}, {"go-back-N": shorter_by(PACKET_BYTES)}, tolerance=ONE_MESSAGE)
 
 
 def values(points, place):

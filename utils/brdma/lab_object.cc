@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -90,6 +91,33 @@ int set(Invocation& invocation) {
   return 0;
 }
 
+// What the switch reports, for programs; null where the lab has none.
+void add_network(Json& description, const Json& network) {
+  const bool with_switch = !network.is_null();
+  description["network"] = with_switch ? network.at("network") : Json{};
+  description["links"] = with_switch ? network.at("hosts") : Json::array();
+  if (with_switch && network.contains("switches")) {
+    description["switches"] = network.at("switches");
+    description["topology_links"] = network.at("links");
+  }
+  for (const char* const key : {"total", "buffer", "ecn", "flows", "edn", "switch_trouble"}) {
+    description[key] = with_switch ? network.at(key) : Json{};
+  }
+}
+
+void print_lab(const Json& description, const Json& network, const std::vector<lab::HostReport>& reports) {
+  for (const Json& host : description.at("hosts")) {
+    std::printf("%s %s %s\n", host.at("host").get<std::string>().c_str(), host.at("ipv4").get<std::string>().c_str(),
+                host.at("ipv6").get<std::string>().c_str());
+  }
+  const std::string error = description.value("switch_error", "");
+  if (!error.empty()) std::printf("%s\n", error.c_str());
+  if (!network.is_null()) lab::print_network_table(network);
+  if (!network.is_null() && network.contains("switches")) lab::print_topology(network);
+  const auto counted = [](const lab::HostReport& report) { return !report.counters.empty(); };
+  if (std::any_of(reports.begin(), reports.end(), counted)) lab::print_recovery_table(reports);
+}
+
 int show(Invocation& invocation) {
   const LabOptions options = lab::parse_lab_options(invocation, 0);
   require_no_command(options);
@@ -102,40 +130,18 @@ int show(Invocation& invocation) {
       description = lab::describe_lab(options.plan.name);
     }
   }
-  const bool with_switch = !network.is_null();
   std::vector<lab::HostReport> reports;
   for (Json& host : description["hosts"]) {
     reports.push_back({host.at("host"), lab::host_counters(options.plan.name, host.at("host"))});
     host["counters"] = reports.back().counters;
   }
-  if (invocation.style.json) {
-    description.erase("ok");
-    description["network"] = with_switch ? network.at("network") : Json{};
-    description["links"] = with_switch ? network.at("hosts") : Json::array();
-    if (with_switch && network.contains("switches")) {
-      description["switches"] = network.at("switches");
-      description["topology_links"] = network.at("links");
-    }
-    description["total"] = with_switch ? network.at("total") : Json{};
-    description["buffer"] = with_switch ? network.at("buffer") : Json{};
-    description["ecn"] = with_switch ? network.at("ecn") : Json{};
-    description["flows"] = with_switch ? network.at("flows") : Json{};
-    description["edn"] = with_switch ? network.at("edn") : Json{};
-    description["switch_trouble"] = with_switch ? network.at("switch_trouble") : Json{};
-    print_json(description, invocation.style);
+  if (!invocation.style.json) {
+    print_lab(description, network, reports);
     return 0;
   }
-  for (const Json& host : description["hosts"]) {
-    std::printf("%s %s %s\n", host.at("host").get<std::string>().c_str(), host.at("ipv4").get<std::string>().c_str(),
-                host.at("ipv6").get<std::string>().c_str());
-  }
-  const std::string error = description.value("switch_error", "");
-  if (!error.empty()) std::printf("%s\n", error.c_str());
-  if (with_switch) lab::print_network_table(network);
-  if (with_switch && network.contains("switches")) lab::print_topology(network);
-  bool any = false;
-  for (const auto& report : reports) any = any || !report.counters.empty();
-  if (any) lab::print_recovery_table(reports);
+  description.erase("ok");
+  add_network(description, network);
+  print_json(description, invocation.style);
   return 0;
 }
 

@@ -115,47 +115,58 @@ Json take_changes(const Subject& subject, Words& words, OutputStyle& style) {
   return changes;
 }
 
+// One that is named, or the queue pair's; else all.
+std::vector<std::string> devices_of(const Target& target) {
+  if (!target.device.empty() || target.qp) return {target.device};
+  std::vector<std::string> devices;
+  for (const DeviceInfo& device : list_devices()) devices.push_back(device.name);
+  if (devices.empty()) throw std::runtime_error("there is no device: see 'brdma dev show'");
+  return devices;
+}
+
+Record device_record(const Subject& subject, const std::string& device, const Json& kept, const OutputStyle& style) {
+  Record record{"dev " + device + " set", {}};
+  if (style.json) record.fields = {{"ifname", device}, {"scope", "device"}};
+  put_settings(record, subject, kept.at("settings"), style);
+  return record;
+}
+
+// From when on each setting applies in a process, as it has answered.
+void put_reach(Record& record, const Json& answer, bool of_qp, const OutputStyle& style) {
+  record.fields["qp"] = answer.at("qp");
+  if (style.json) {
+    record.fields["scope"] = of_qp ? "qp" : "process";
+    record.fields["applies"] = answer.at("applies");
+    return;
+  }
+  for (const auto& [key, reach] : answer.at("applies").items()) {
+    record.fields[key] = reach == "now" ? "from now on" : "for " + reach.get<std::string>();
+  }
+}
+
 int set(const Subject& subject, Invocation& invocation) {
   Words& words = invocation.words;
   Target target;
   while (!words.empty() && (take_style_option(words, invocation.style) || take_target(words, target))) {
   }
   const Json changes = take_changes(subject, words, invocation.style);
-  std::vector<std::string> devices{target.device};
-  if (target.device.empty() && !target.qp) {
-    devices.clear();
-    for (const DeviceInfo& device : list_devices()) devices.push_back(device.name);
-    if (devices.empty()) throw std::runtime_error("there is no device: see 'brdma dev show'");
-  }
+  const bool of_qp = target.qp.has_value();
   std::vector<Record> records;
   int failed = 0;
-  for (const std::string& device : devices) {
+  for (const std::string& device : devices_of(target)) {
     target.device = device;
     const auto reply = ask_processes({{"query", "recovery_set"}, {"settings", changes}}, target);
     if (!reply) return 1;
-    for (const Json& kept : reply->at("devices")) {
-      if (target.qp) break;
-      Record record{"dev " + device + " set", {}};
-      if (invocation.style.json) record.fields = {{"ifname", device}, {"scope", "device"}};
-      put_settings(record, subject, kept.at("settings"), invocation.style);
-      records.push_back(std::move(record));
+    for (const Json& kept : of_qp ? Json::array() : reply->at("devices")) {
+      records.push_back(device_record(subject, device, kept, invocation.style));
     }
     for (auto& [record, answer] : process_answers(*reply, invocation.style, failed)) {
-      record.fields["qp"] = answer.at("qp");
-      if (invocation.style.json) {
-        record.fields["scope"] = target.qp ? "qp" : "process";
-        record.fields["applies"] = answer.at("applies");
-      } else {
-        for (const auto& [key, reach] : answer.at("applies").items()) record.fields[key] = "applies to";
-        for (const auto& [key, reach] : answer.at("applies").items()) {
-          record.fields[key] = reach == "now" ? "from now on" : "for " + reach.get<std::string>();
-        }
-      }
+      put_reach(record, answer, of_qp, invocation.style);
       records.push_back(std::move(record));
     }
   }
   print_records(records, invocation.style);
-  if (target.qp && records.empty() && failed == 0) {
+  if (of_qp && records.empty() && failed == 0) {
     throw std::runtime_error("no queue pair " + std::to_string(*target.qp));
   }
   return failed == 0 ? 0 : 1;

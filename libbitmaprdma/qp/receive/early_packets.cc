@@ -213,28 +213,30 @@ bool EarlyPackets::copy_uncovered(Psn psn, std::byte* place, ConstBytes payload)
 
 EarlyPackets::Run EarlyPackets::uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const {
   if (size == 0) return {};
-  const std::byte* begin = place;
-  const std::byte* end = place + size;
+  Span left{place, place + size};
   const std::size_t first = block(place), last = block(place + size - 1);
-  for (const std::size_t at : {first, last}) {
-    const Block& block = blocks_[at];
-    if (block.newest == kNoPsn || distance(Psn{block.newest}, psn) <= 0) continue;
-    // Newest first: where messages overwrite each other's buffer, the first hit covers all.
-    for (std::uint32_t link = block.first; link != kNone && begin < end;) {
-      const Place& other = places_[(link - 1) / 2];
-      link = other.next[(link - 1) % 2];
-      ++searched_;
-      if (other.begin >= end || other.begin + other.size <= begin || distance(other.psn, psn) <= 0) continue;
-      if (other.begin <= begin) {
-        begin = other.begin + other.size;
-      } else {
-        end = other.begin;
-      }
+  uncover(psn, blocks_[first], left);
+  if (first != last) uncover(psn, blocks_[last], left);
+  if (left.begin >= left.end) return {};
+  return {static_cast<std::size_t>(left.begin - place), static_cast<std::size_t>(left.end - left.begin)};
+}
+
+// Takes from `left` what later PSNs of the block's list have written.
+void EarlyPackets::uncover(Psn psn, const Block& block, Span& left) const {
+  if (block.newest == kNoPsn || distance(Psn{block.newest}, psn) <= 0) return;
+  // Newest first: where messages overwrite each other's buffer, the first hit covers all.
+  for (std::uint32_t link = block.first; link != kNone && left.begin < left.end;) {
+    const Place& other = places_[(link - 1) / 2];
+    link = other.next[(link - 1) % 2];
+    ++searched_;
+    const std::byte* const other_end = other.begin + other.size;
+    if (other.begin >= left.end || other_end <= left.begin || distance(other.psn, psn) <= 0) continue;
+    if (other.begin <= left.begin) {
+      left.begin = other_end;
+    } else {
+      left.end = other.begin;
     }
-    if (first == last) break;
   }
-  if (begin >= end) return {};
-  return {static_cast<std::size_t>(begin - place), static_cast<std::size_t>(end - begin)};
 }
 
 }  // namespace brdma::qp

@@ -99,6 +99,10 @@ class EarlyPackets {
     // The highest PSN in it since it was empty: shows at once that none is newer.
     std::uint32_t newest = kNoPsn;
   };
+  // Memory that a packet may still write.
+  struct Span {
+    const std::byte *begin, *end;
+  };
 
   void advance_to(Psn base);
   Record& add(Psn base, const wire::Packet& packet);
@@ -107,6 +111,7 @@ class EarlyPackets {
   std::byte* take_buffer(bool small);
   void forget_place(Record& record);
   [[nodiscard]] Run uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const;
+  void uncover(Psn psn, const Block& block, Span& left) const;
   [[nodiscard]] std::size_t block(const std::byte* place) const;
   [[nodiscard]] std::size_t blocks_of(const Place& place) const;  // 1 or 2
   void link(std::uint32_t record, std::size_t end);

@@ -59,7 +59,8 @@ class Streams {
     link_.marking = config.marking;
     make_network();
     for (std::uint32_t i = 0; i < config.flows; ++i) add_flow(i);
-    BRDMA_CHECK(world_.run_until([&] { return agreed(); }, 100_ms));
+    // CAPS go to and fro; a long path takes some trips.
+    BRDMA_CHECK(world_.run_until([&] { return agreed(); }, 100_ms + config.delay * 8));
     link_.impairments.loss_ppm = config.loss_ppm;
     link_.impairments.reorder_ppm = config.reorder_ppm;
     link_.impairments.reorder_depth = config.reorder_depth;

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -79,7 +81,35 @@ std::variant<Ports, std::string> ports_of_via(const nlohmann::json& route, const
 struct Change {
   Prefix prefix;
   Ports ports;  // none: the route is deleted
+  bool added = false;
 };
+
+// One entry of the list of this action, checked against the table; or the error.
+std::variant<Change, std::string> change_of(const nlohmann::json& each, std::string_view action, RoutedCore& core,
+                                            std::uint32_t at) {
+  const std::string text = each.is_object() ? text_of(each, "prefix") : std::string{};
+  const auto prefix = topology::parse_prefix(text);
+  if (!prefix) return "prefix '" + text + "': expected one such as 10.77.2.0/24 or fd77:0:0:2::/64";
+  const bool known = core.fabric().router(at).table().find(*prefix) != nullptr;
+  if (action == "add" && known) return "there is a route to " + text + " already: replace it";
+  if (action == "del") {
+    if (!known) return "there is no route to " + text;
+    return Change{*prefix, {}};
+  }
+  auto ports = ports_of_via(each, core, at);
+  if (auto* error = std::get_if<std::string>(&ports)) return std::move(*error);
+  return Change{*prefix, std::get<Ports>(std::move(ports)), !known};
+}
+
+void apply_changes(fabric::ForwardingTable& table, const std::vector<Change>& changes) {
+  for (const Change& change : changes) {
+    if (change.ports.empty()) {
+      (void)table.remove(change.prefix);
+    } else {
+      (void)table.set(change.prefix, change.ports);
+    }
+  }
+}
 
 // One switch's routes, all of the changes or none. Packets in flight stay where they are: new routes apply to packets
 // that reach the switch from now on.
@@ -94,31 +124,15 @@ Json routes(const nlohmann::json& request, RoutedCore& core) {
     if (list == request.end()) continue;
     if (!list->is_array()) return failure(std::string{action} + ": expected an array");
     for (const auto& each : *list) {
-      const std::string text = each.is_object() ? text_of(each, "prefix") : std::string{};
-      const auto prefix = topology::parse_prefix(text);
-      if (!prefix) return failure("prefix '" + text + "': expected one such as 10.77.2.0/24 or fd77:0:0:2::/64");
-      const bool known = table.find(*prefix) != nullptr;
-      if (*action == 'a' && known) return failure("there is a route to " + text + " already: replace it");
-      if (*action == 'd' && !known) return failure("there is no route to " + text);
-      Change change{*prefix, {}};
-      if (*action != 'd') {
-        auto ports = ports_of_via(each, core, *at);
-        if (const auto* error = std::get_if<std::string>(&ports)) return failure(*error);
-        change.ports = std::get<Ports>(std::move(ports));
-        added += known ? 0 : 1;
-      }
-      changes.push_back(std::move(change));
+      auto change = change_of(each, action, core, *at);
+      if (const auto* error = std::get_if<std::string>(&change)) return failure(*error);
+      changes.push_back(std::get<Change>(std::move(change)));
+      added += changes.back().added ? 1 : 0;
     }
   }
   if (changes.empty()) return failure("expected add, replace or del");
   if (table.size() + added > fabric::ForwardingTable::kRoutesMax) return failure("the table is full");
-  for (const Change& change : changes) {
-    if (change.ports.empty()) {
-      (void)table.remove(change.prefix);
-    } else {
-      (void)table.set(change.prefix, change.ports);
-    }
-  }
+  apply_changes(table, changes);
   return {{"ok", true}, {"switch", core.topology().switches[*at]}, {"changed", changes.size()}};
 }
 

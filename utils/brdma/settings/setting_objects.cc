@@ -60,27 +60,30 @@ int shut_down(Invocation& invocation) {
   return 0;
 }
 
+Record setting_record(const control::SettingReport& report, const OutputStyle& style) {
+  const std::string source{control::name(report.source)};
+  Record record;
+  if (style.json) {
+    record.fields = {{"key", report.key},        {"value", report.value},       {"source", source},
+                     {"where", report.where},    {"variable", report.variable}, {"allowed", report.allowed},
+                     {"meaning", report.meaning}};
+    return record;
+  }
+  record.fields[std::string{report.key}] = report.value.empty() ? "\"\"" : report.value;
+  record.fields["source"] = report.where.empty() ? source : source + " (" + report.where + ")";
+  if (style.details > 0) {
+    record.fields.update({{"variable", report.variable}, {"allowed", report.allowed}, {"meaning", report.meaning}});
+  }
+  return record;
+}
+
 }  // namespace
 
 int print_settings(std::string_view prefix, const OutputStyle& style) {
   const control::LoadedSettings loaded = control::load_settings();
   std::vector<Record> records;
   for (const control::SettingReport& report : loaded.reports) {
-    if (!report.key.starts_with(prefix)) continue;
-    const std::string source{control::name(report.source)};
-    Record record;
-    if (style.json) {
-      record.fields = {{"key", report.key},        {"value", report.value},       {"source", source},
-                       {"where", report.where},    {"variable", report.variable}, {"allowed", report.allowed},
-                       {"meaning", report.meaning}};
-    } else {
-      record.fields[std::string{report.key}] = report.value.empty() ? "\"\"" : report.value;
-      record.fields["source"] = report.where.empty() ? source : source + " (" + report.where + ")";
-      if (style.details > 0) {
-        record.fields.update({{"variable", report.variable}, {"allowed", report.allowed}, {"meaning", report.meaning}});
-      }
-    }
-    records.push_back(std::move(record));
+    if (report.key.starts_with(prefix)) records.push_back(setting_record(report, style));
   }
   print_records(records, style);
   for (const std::string& error : loaded.errors) print_error(error);

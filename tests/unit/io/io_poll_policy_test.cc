@@ -178,7 +178,9 @@ TEST(StayingForTheStart, OnceTheThreadHadToReceiveIt) {
               {810_us, write(kUc), ""},
               {811_us, poll(kUc), "stays"},
               {814_us, nothing(kUc), "stays"},
-              {815_us, packet(kUc), "ends"}});
+              {815_us, packet(kUc), "ends"},
+              {816_us, write(kUc), ""},
+              {817_us, poll(kUc), "stays"}});  // for the next one
 }
 
 TEST(StayingForTheStart, IsForFiftyMicrosecondsAtMost) {

@@ -357,6 +357,7 @@ void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant no
   if (window_ <= floor) return;
   queue_loss_.on_notification();
   begin_cut(window_at_send(now), now);
+  full_.reported = true;
   full_.most = std::min(full_.most, std::max(floor, window_ - std::min(drops.bytes, window_)));
   apply_cut();
 }
@@ -443,8 +444,8 @@ void DelayWindow::Measured::undo_cut() {
 // losses are a part of each window: that makes flows equal.
 std::uint64_t DelayWindow::Measured::below_full_queue(std::uint64_t next) {
   if (full_.held == 0) return next;
-  const bool waits =
-      full_.dropped || ++full_.rounds <= kConfig.full_rounds || acknowledged_ - full_.since < kConfig.full_time;
+  const bool waits = full_.dropped || ++full_.rounds <= kConfig.full_rounds ||
+                     (!full_.reported && acknowledged_ - full_.since < kConfig.full_time);
   if (!waits) {
     const std::uint64_t step = std::max(kConfig.full_step, full_.held / kConfig.full_steps);
     full_.most += std::min(kConfig.additive_bytes_told << std::min(full_.steps, 32), step);

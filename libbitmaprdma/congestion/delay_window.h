@@ -44,7 +44,8 @@
 // Without such reports queue_loss.h distinguishes tail drops from random loss. The cut is the lost bytes, at least a
 // full_part-th; but the window stays within a carried_part-th of the BDP. It stays there for full_rounds and full_time.
 // Then its limit grows by steps that double up to full_step, or to a full_steps-th of it; after full_steps_max of them
-// without a loss the queue is forgotten. The same after a report. In a queue shorter than the target the delay shows
+// without a loss the queue is forgotten. The same after a report, but without full_time: a drop that is reported costs
+// little, and in an incast the other flows have soon gone. In a queue shorter than the target the delay shows
 // nothing, so flows become equal as under AIMD: steps are the same for all, losses a part of each. If as large a part
 // is lost under the reduced window, it is cut once more; unless it meets half the queue, or delivers less for being
 // smaller: then the loss is random, and the cut is undone.

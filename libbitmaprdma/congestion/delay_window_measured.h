@@ -50,6 +50,7 @@ class DelayWindow::Measured {
     Duration queue{};              // that `first` met
     Phase phase = Phase::kSteady;
     Instant since{};         // when it was cut
+    bool reported = false;   // by a switch
     std::uint64_t lost = 0;  // of that window
     int rounds = 0;          // without a loss
     int steps = 0;           // of growth

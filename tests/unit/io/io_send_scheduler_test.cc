@@ -53,8 +53,7 @@ struct Script {
 
   SendScheduler scheduler;
   Driver driver = kPolling;
-  Engine::Load load{
-      .in_flight = 100, .awaited = 100, .per_batch = 15, .mtu = kMtu, .sends = true};
+  Engine::Load load{.in_flight = 100, .awaited = 100, .per_batch = 15, .mtu = kMtu, .sends = true};
   Level level = Level::kNewData;
   const QueuePair* only = queue_pair(1);
 };

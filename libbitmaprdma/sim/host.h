@@ -100,6 +100,8 @@ class Host {
   bool take_stopped_query(const Packet& query, Instant now);
   // Fills `out_` with the packets of the engine's next batch; false: nothing to send.
   bool poll_batch(Instant now);
+  template <class Send>
+  void hand_over(Instant now, const Send& send);
   void split(const Transmit& transmit);
 
   HostConfig config_;
@@ -129,6 +131,20 @@ class Host {
 // Most batches of a host at one instant: more is an engine that sends for ever.
 inline constexpr std::uint32_t kBatchesPerRunMax = 100'000;
 
+// The packets of a batch leave; at the host's rate, if it has one.
+template <class Send>
+void Host::hand_over(Instant now, const Send& send) {
+  if (config_.output_rate) {
+    std::uint64_t bytes = 0;
+    for (const PacketIndex packet : out_) bytes += pool_[packet].bytes.size();
+    busy_until_ = now + config_.output_rate->time_for(bytes);
+  }
+  for (const PacketIndex packet : out_) {
+    for (Observer* observer : observers_) observer->sent(*this, pool_[packet], now);
+    send(packet);
+  }
+}
+
 template <class Send>
 bool Host::run(Instant now, const Send& send) {
   const bool replied = !replies_.empty();
@@ -148,15 +164,7 @@ bool Host::run(Instant now, const Send& send) {
   const auto waits = [&] { return may_wait && engine_->transmit_interest().level == TransmitInterest::kDeferrable; };
   for (std::uint32_t batches = 0; !busy_until_ && !waits() && poll_batch(now); ++batches) {
     BRDMA_CHECK(batches < kBatchesPerRunMax);
-    if (config_.output_rate) {
-      std::uint64_t bytes = 0;
-      for (const PacketIndex packet : out_) bytes += pool_[packet].bytes.size();
-      busy_until_ = now + config_.output_rate->time_for(bytes);
-    }
-    for (const PacketIndex packet : out_) {
-      for (Observer* observer : observers_) observer->sent(*this, pool_[packet], now);
-      send(packet);
-    }
+    hand_over(now, send);
   }
   while (auto notification = engine_->poll_notification()) notifications_.push_back(*notification);
   return true;

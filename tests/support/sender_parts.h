@@ -93,8 +93,9 @@ struct SenderParts {
   }
   // It is pending: it leaves.
   void leaves_again(qp::Sequence sequence, std::uint8_t path = 0) {
-    const qp::Message& message = sent().message_of(sequence);
-    sent().left_again(sequence, message.answered() ? 0 : message.payload_at(sequence, kMtu), path, now);
+    const qp::SentPackets packets = sent();  // g++ 14 takes a reference out of a temporary view for dangling
+    const qp::Message& message = packets.message_of(sequence);
+    packets.left_again(sequence, message.answered() ? 0 : message.payload_at(sequence, kMtu), path, now);
   }
   void acknowledge(qp::Sequence sequence) { sent().acknowledge(sequence, sent().message_of(sequence), now); }
   // The peer reports `sequence`, which lies beyond the base.

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from parts import PATIENCE, Skipped, expect, has_root
+from parts import TIMEOUT_SECONDS, Skipped, expect, has_root
 
 ANSWER_MS, MEMORY_MB = 100, 64
 
@@ -14,7 +14,7 @@ def run(options):
     if not has_root():
         raise Skipped("two users take root")
     program = os.path.join(options.build, "bin", "daemon_test")
-    done = subprocess.run([program, "--gtest_filter=System/Floods.*"], capture_output=True, text=True, timeout=5 * PATIENCE, check=False)
+    done = subprocess.run([program, "--gtest_filter=System/Floods.*"], capture_output=True, text=True, timeout=5 * TIMEOUT_SECONDS, check=False)
     floods = {}
     for name, text in re.findall(r"\[ RUN      \] System/Floods\.\w+/(\w+)\n(.*?)\[ ", done.stdout, re.DOTALL):
         figure = re.search(r"(\d+) answers, median (\d+) ms, longest (\d+) ms; worker's memory (\d+) MB", text)

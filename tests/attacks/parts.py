@@ -10,7 +10,7 @@ import sys
 KILL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kill")
 sys.path.insert(0, KILL)
 
-PATIENCE = 60  # seconds; far above any step here, on a busy machine
+TIMEOUT_SECONDS = 60  # seconds; far above any step here, on a busy machine
 
 
 class Skipped(Exception):
@@ -46,7 +46,7 @@ class Programs:
     def finish(program, what, code=0):
         """Closes its input, by which it ends; its output."""
         try:
-            output, errors = program.communicate(timeout=PATIENCE)
+            output, errors = program.communicate(timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             raise Failure(f"{what} does not end") from None
         expect(program.returncode == code, f"{what}: exit code {program.returncode}: {output[-500:]}{errors[-3000:]}")
@@ -69,18 +69,18 @@ class Lab:
     def __init__(self, build, hosts, name):
         self.bin = os.path.join(os.path.abspath(build), "bin")
         self.brdma, self.name = os.path.join(self.bin, "brdma"), f"{name}{os.getpid()}"
-        done = subprocess.run([self.brdma, "lab", "up", "--name", self.name, "--hosts", str(hosts)], capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run([self.brdma, "lab", "up", "--name", self.name, "--hosts", str(hosts)], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         if done.returncode != 0:
             raise Failure(f"no lab: {done.stderr.strip()}")
 
     def down(self):
-        subprocess.run([self.brdma, "lab", "down", "--name", self.name], timeout=PATIENCE, stdout=subprocess.DEVNULL, check=False)
+        subprocess.run([self.brdma, "lab", "down", "--name", self.name], timeout=TIMEOUT_SECONDS, stdout=subprocess.DEVNULL, check=False)
 
     def on(self, host, *command):
         return [self.brdma, "lab", "exec", "--name", self.name, host, "--", *command]
 
     def ask(self, host, *command):
-        done = subprocess.run(self.on(host, *command), capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(self.on(host, *command), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         expect(done.returncode == 0, f"{' '.join(command)}: exit code {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 
 import kill
-from parts import PATIENCE, Programs, Skipped, expect, has_root
+from parts import TIMEOUT_SECONDS, Programs, Skipped, expect, has_root
 
 USERS, WRITES = (61001, 61002), 20
 # Runs as one of the users, who may have no readable Python.
@@ -59,7 +59,7 @@ def attack(options, programs, copies):
     began = time.monotonic()
     loops = [programs.start([*as_user(uid), "sh", "-c", LOOP, "sh", str(options.runs), *command, str(WRITES)]) for uid in USERS]
     for uid, loop in zip(USERS, loops):
-        _, errors = loop.communicate(timeout=PATIENCE + 2 * options.runs)
+        _, errors = loop.communicate(timeout=TIMEOUT_SECONDS + 2 * options.runs)
         expect(loop.returncode == 0, f"user {uid}: {errors}")
     seconds = time.monotonic() - began
     after = kill.ask_patiently("statistics", lambda answer: len(answer["processes"]) == len(USERS))

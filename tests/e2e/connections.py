@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 
-from management import PATIENCE, Lab
+from management import TIMEOUT_SECONDS, Lab
 from programs import NETWORKS, for_nobody, with_any_clock
 
 SERVER, CLIENT = "10.77.0.1", "10.77.0.2"
@@ -87,13 +87,13 @@ def run_pair(lab, server, client, ends, listens="cm"):
         lab.wait_for("a listener", "h1", "resource", "show", "cm_id", until=lambda rows: any(row["state"] == "LISTEN" for row in rows) or serving.poll() is not None)
     else:
         wait_for_state(lab, "tcp", f":{int(listens.removeprefix('tcp:')):04X} 00000000:0000 0A", serving)
-    done = subprocess.run(lab.on("h2", *with_any_clock(client)), capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(lab.on("h2", *with_any_clock(client)), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     if done.returncode != 0 and not ended_in_its_own_race(client, done):
         return f"client: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     if not ends:
         serving.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        serving.wait(timeout=PATIENCE)
+        serving.wait(timeout=TIMEOUT_SECONDS)
     if serving.poll() is None:
         return "the server does not end"
     if ends and serving.returncode != 0:
@@ -110,20 +110,20 @@ def killed_client(lab):
     client = lab.start("h2", "rping", "-c", "-a", SERVER, "-C", "1000000", "-v")
     assert client.stdout.readline() != "", "no ping"
     client.kill()
-    client.wait(timeout=PATIENCE)
+    client.wait(timeout=TIMEOUT_SECONDS)
     again = ["rping", "-c", "-a", SERVER, "-C", "5", "-V", "-v"]
-    done = subprocess.run(lab.on("h2", *again), capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(lab.on("h2", *again), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 0 or ended_in_its_own_race(again, done), done.stdout + done.stderr
     assert serving.poll() is None, "the server ended"
     lab.wait_for("ports given back", "h2", "resource", "show", "cm_id", until=lambda rows: not rows)
 
 
 def network_state(lab, file, host="h1"):
-    return subprocess.run(lab.on(host, "cat", f"/proc/net/{file}"), capture_output=True, text=True, timeout=PATIENCE).stdout
+    return subprocess.run(lab.on(host, "cat", f"/proc/net/{file}"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS).stdout
 
 
 def wait_for_state(lab, file, text, program):
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_SECONDS
     while text not in network_state(lab, file):
         assert time.monotonic() < end and program.poll() is None, f"no {text} in {file}"
         time.sleep(0.02)
@@ -133,7 +133,7 @@ def datagram_sockets(lab):
     """rsockets of datagrams: udpong, which waits on a UDP port and serves until it is killed."""
     serving = lab.start("h1", "udpong", "-b", SERVER)
     wait_for_state(lab, "udp", ":1C06 ", serving)  # port 7174
-    done = subprocess.run(lab.on("h2", "udpong", "-s", SERVER, "-b", CLIENT, "-S", "64", "-C", "10"), capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(lab.on("h2", "udpong", "-s", SERVER, "-b", CLIENT, "-S", "64", "-C", "10"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
     assert serving.poll() is None, "the server ended"
 
@@ -142,9 +142,9 @@ def multicast(lab, group, file, joined, receiver, sender):
     """mckey: one host sends to a group that the other has joined, and leaves at the end."""
     receiving = lab.start("h1", "mckey", "-m", group, "-b", receiver)
     wait_for_state(lab, file, joined, receiving)
-    done = subprocess.run(lab.on("h2", "mckey", "-m", group, "-b", sender, "-s"), capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(lab.on("h2", "mckey", "-m", group, "-b", sender, "-s"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert receiving.wait(timeout=PATIENCE) == 0, receiving.stdout.read()
+    assert receiving.wait(timeout=TIMEOUT_SECONDS) == 0, receiving.stdout.read()
     assert joined not in network_state(lab, file), "the group is still joined"
 
 
@@ -160,7 +160,7 @@ def tcp_cases(build):
 
 def link_local(lab, host):
     """Its link-local address and its interface, once duplicate address detection is over."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_SECONDS
     while True:
         for line in network_state(lab, "if_inet6", host).splitlines():
             digits, _, _, scope, flags, interface = line.split()
@@ -212,7 +212,7 @@ def run(build, prefix, network):
             for program in lab.programs:
                 if program.poll() is None:
                     program.terminate()
-                    program.wait(timeout=PATIENCE)
+                    program.wait(timeout=TIMEOUT_SECONDS)
             lab.programs.clear()
         lost = lab.lost_packets() if network != "clean" else 1
     finally:

@@ -16,7 +16,7 @@ import time
 import cases
 import programs
 
-TIMEOUT_SECONDS = int(os.environ.get("BRDMA_PATIENCE", "60"))  # far above any step here
+TIMEOUT_SECONDS = int(os.environ.get("TEST_TIMEOUT_SECONDS", "60"))  # far above any step here
 SERVER = "10.77.1.1"
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The server's words and the client's. The write's queue pair waits as long as RDMA-CM's do, 17 s, for packets lost on a

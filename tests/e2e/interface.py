@@ -24,7 +24,7 @@ def link(lab, *words):
 
 
 def ends_with_an_error(program):
-    output, _ = program.communicate(timeout=management.PATIENCE)
+    output, _ = program.communicate(timeout=management.TIMEOUT_SECONDS)
     assert program.returncode != 0 and program.returncode not in SIGNALLED, f"exit code {program.returncode}\n{output[-2000:]}"
     return output
 
@@ -86,7 +86,7 @@ def sleepers_hear_of_it(lab):
     both = [lab.start("h1", "ibv_rc_pingpong", "-g", "1", "-e", "-n", "100000000"), lab.connect("ibv_rc_pingpong", "-g", "1", "-e", "-n", "100000000")]
     lab.wait_for("traffic", "h2", "statistic", "show", until=lambda rows: rows and only(rows)["sent_pkts"] > 1000)
     link(lab, "set eth0 down")
-    end = time.monotonic() + management.PATIENCE
+    end = time.monotonic() + management.TIMEOUT_SECONDS
     while all(program.poll() is None for program in both):
         assert time.monotonic() < end, "neither gets an error"
         time.sleep(0.02)

@@ -16,7 +16,7 @@ import time
 
 import cases
 
-PATIENCE = int(os.environ.get('BRDMA_PATIENCE', '60'))  # seconds; far above any step here
+TIMEOUT_SECONDS = int(os.environ.get('TEST_TIMEOUT_SECONDS', '60'))  # seconds; far above any step here
 
 
 class Lab:
@@ -25,7 +25,7 @@ class Lab:
     def __init__(self, build, prefix, network, name="e2emgmt"):
         self.brdma = os.path.join(build, "bin", "brdma")
         self.prefix, self.name, self.programs = prefix, name + str(os.getpid()), []
-        subprocess.run(prefix + [self.brdma, "lab", "up", "--name", self.name, *network], check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL)
+        subprocess.run(prefix + [self.brdma, "lab", "up", "--name", self.name, *network], check=True, timeout=TIMEOUT_SECONDS, stdout=subprocess.DEVNULL)
 
     def down(self):
         for program in self.programs:
@@ -33,7 +33,7 @@ class Lab:
                 program.send_signal(signal.SIGTERM)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     program.wait(timeout=10)
-        subprocess.run(self.prefix + [self.brdma, "lab", "down", "--name", self.name], timeout=PATIENCE, stdout=subprocess.DEVNULL)
+        subprocess.run(self.prefix + [self.brdma, "lab", "down", "--name", self.name], timeout=TIMEOUT_SECONDS, stdout=subprocess.DEVNULL)
 
     def on(self, host, *command):
         return self.prefix + [self.brdma, "lab", "exec", "--name", self.name, host, "--", *command]
@@ -44,7 +44,7 @@ class Lab:
         return program
 
     def ask(self, host, *words, code=0):
-        done = subprocess.run(self.on(host, self.brdma, *words), capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(self.on(host, self.brdma, *words), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         assert done.returncode == code, f"brdma {' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
         return done
 
@@ -53,7 +53,7 @@ class Lab:
 
     def wait_for(self, what, host, *words, until):
         """Repeats the query until `until` of the answer holds: each round waits for the daemon."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while True:
             answer = self.ask_json(host, *words)
             if until(answer):
@@ -62,7 +62,7 @@ class Lab:
             time.sleep(0.05)
 
     def switch(self):
-        done = subprocess.run(self.prefix + [self.brdma, "-j", "lab", "show", "--name", self.name], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        done = subprocess.run(self.prefix + [self.brdma, "-j", "lab", "show", "--name", self.name], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True)
         return json.loads(done.stdout)
 
     def totals(self):
@@ -74,14 +74,14 @@ class Lab:
     def connect(self, *command, port=18515):
         """The client, when the server listens: it opens its device before it does."""
         wanted = f":{port:04X} "
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while not any(wanted in line and " 0A " in line for line in self.listeners()):
             assert time.monotonic() < end, f"nobody listens on port {port}"
             time.sleep(0.02)
         return self.start("h2", *command, "10.77.0.1")
 
     def listeners(self):
-        done = subprocess.run(self.on("h1", "cat", "/proc/net/tcp", "/proc/net/tcp6"), capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(self.on("h1", "cat", "/proc/net/tcp", "/proc/net/tcp6"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
         return done.stdout.splitlines()
 
     def traffic(self):
@@ -177,12 +177,12 @@ def records_are_shown_and_sent_again_by_hand(lab):
     lab.ask("h2", "recovery", "set", "qp", sender, "send_stall_min_us", "10000000", "probe_timeout_min_us", "1000000", "retransmit_timeout_min_us", "10000000")
     lab.ask("h1", "recovery", "set", "qp", receiver, "depth_max", "1048576", "age_max_us", "10000000", "stall_max_us", "10000000", "adaptive", "false")
     keys = ["ifname", "port", "lqpn", "direction", "psn", "packets", "state", "cause", "first_seen_unix_ns", "age_us", "depth", "stall_us", "named", "path", "pid", "comm"]
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_SECONDS
     while True:
         gap = lab.wait_for("a gap", "h1", "resource", "show", "gap", "link", "brdma_eth0/1", "lqpn", receiver, until=lambda rows: len(rows) > 0)[0]
         assert list(gap) == keys and gap["direction"] == "request" and gap["packets"] >= 1, gap
         assert gap["age_us"] >= 0 and abs(gap["first_seen_unix_ns"] / 1e9 - time.time()) < 600, gap
-        done = subprocess.run(lab.on("h1", lab.brdma, "-j", "recovery", "retransmit", "qp", receiver, "gap", str(gap["psn"])), capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(lab.on("h1", lab.brdma, "-j", "recovery", "retransmit", "qp", receiver, "gap", str(gap["psn"])), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         if done.returncode == 0:
             break
         assert "nothing is missing there" in done.stderr and time.monotonic() < end, done  # the last packet of a probe came first
@@ -199,7 +199,7 @@ def records_are_shown_and_sent_again_by_hand(lab):
 
     # The sender's packets: all that are not acknowledged.
     def again():
-        done = subprocess.run(lab.on("h2", lab.brdma, "-j", "recovery", "retransmit", "qp", sender), capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(lab.on("h2", lab.brdma, "-j", "recovery", "retransmit", "qp", sender), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         return done.returncode == 0 and only(json.loads(done.stdout))
     answer = again()
     while not answer:
@@ -234,11 +234,11 @@ def a_stopped_program_holds_nobody_up(lab):
     lab.start("h1", "ib_write_bw", "-p", "19000")
     lab.wait_for("second", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 2)
     stopped = lab.ask_json("h1", "resource", "show", "ctx")[0]["pid"]
-    subprocess.run(lab.on("h1", "kill", "-STOP", str(stopped)), check=True, timeout=PATIENCE)
-    done = subprocess.run(lab.on("h1", lab.brdma, "-j", "recovery", "show", "dev", "brdma_eth0"), capture_output=True, text=True, timeout=PATIENCE)
+    subprocess.run(lab.on("h1", "kill", "-STOP", str(stopped)), check=True, timeout=TIMEOUT_SECONDS)
+    done = subprocess.run(lab.on("h1", lab.brdma, "-j", "recovery", "show", "dev", "brdma_eth0"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 1 and "does not answer" in done.stderr, done
     assert [row["pid"] != stopped for row in json.loads(done.stdout)] == [True], done
-    subprocess.run(lab.on("h1", "kill", "-CONT", str(stopped)), check=True, timeout=PATIENCE)
+    subprocess.run(lab.on("h1", "kill", "-CONT", str(stopped)), check=True, timeout=TIMEOUT_SECONDS)
     lab.wait_for("both again", "h1", "recovery", "show", "dev", "brdma_eth0", until=lambda rows: len(rows) == 2)
 
 
@@ -315,11 +315,11 @@ def limits_are_enforced_and_named(lab):
     refused = lab.wait_for("a refusal", "h1", "event", "limit_reached", until=lambda rows: len(rows) > 0)[0]
     assert refused["limit"] == "recovery.qps_max" and refused["value"] == 4, refused
     server = lab.programs[0]
-    server.wait(timeout=PATIENCE)  # ibv_create_qp failed: it reports so and ends
+    server.wait(timeout=TIMEOUT_SECONDS)  # ibv_create_qp failed: it reports so and ends
     assert server.returncode != 0 and "QP" in server.stdout.read()
     assert only(lab.ask_json("h1", "statistic", "show"))["qps_refused"] >= 1
     client.send_signal(signal.SIGTERM)
-    info = subprocess.run(lab.on("h1", "ibv_devinfo", "-v", "-d", "brdma_eth0"), capture_output=True, text=True, timeout=PATIENCE)
+    info = subprocess.run(lab.on("h1", "ibv_devinfo", "-v", "-d", "brdma_eth0"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert re.search(r"max_qp:\s+4$", info.stdout, re.M), info.stdout + info.stderr
     # With the limit raised the same runs.
     lab.ask("h1", "recovery", "set", "dev", "brdma_eth0", "qps_max", "8")
@@ -334,7 +334,7 @@ def limits_are_enforced_and_named(lab):
     client = lab.connect("ib_write_bw", "-D", "600", "-p", "18600", port=18600)
     rows = lab.wait_for("its refusal", "h1", "event", "limit_reached", until=lambda rows: len(rows) > before)
     assert (rows[-1]["value"], rows[-1]["used"]) == (8, 8) and rows[-1]["pid"] != rows[0]["pid"], rows
-    another.wait(timeout=PATIENCE)
+    another.wait(timeout=TIMEOUT_SECONDS)
     client.send_signal(signal.SIGTERM)
     lab.wait_for("the eight", "h1", "resource", "show", "qp", until=lambda rows: len(rows) == 8)
 

@@ -19,7 +19,7 @@ import traceback
 import catalogue
 import special
 from cases import ended_well
-from management import PATIENCE, Lab
+from management import TIMEOUT_SECONDS, Lab
 from programs import NETWORKS, for_nobody, with_any_clock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -47,17 +47,17 @@ class Scratch:
 
 def bound(lab, kind, port):
     """Whether somebody on h1 has bound the port: a listening socket of TCP, any of UDP."""
-    tables = subprocess.run(lab.on("h1", "cat", f"/proc/net/{kind}", f"/proc/net/{kind}6"), capture_output=True, text=True, timeout=PATIENCE).stdout
+    tables = subprocess.run(lab.on("h1", "cat", f"/proc/net/{kind}", f"/proc/net/{kind}6"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS).stdout
     return any(len(row) > 3 and row[1].endswith(f":{port:04X}") and (kind == "udp" or row[3] == "0A") for row in map(str.split, tables.splitlines()))
 
 
 def listens(lab):
-    done = subprocess.run(lab.on("h1", lab.brdma, "-j", "resource", "show", "cm_id"), capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(lab.on("h1", lab.brdma, "-j", "resource", "show", "cm_id"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     return done.returncode == 0 and any(row["state"] == "LISTEN" for row in json.loads(done.stdout))
 
 
 def wait_until_ready(lab, ready, serving):
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_SECONDS
     while ready and serving.poll() is None:
         kind, _, port = ready.partition(":")
         if listens(lab) if kind == "cm" else bound(lab, kind, int(port)):

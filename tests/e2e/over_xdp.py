@@ -27,7 +27,7 @@ class Totals(dict):
     def add_lab(self, lab):
         for host in ("h1", "h2"):
             command = [*lab.prefix, lab.brdma, "lab", "exec", "--name", lab.name, host, "--", lab.brdma, "-j", "statistic", "show"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=management.PATIENCE, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=management.TIMEOUT_SECONDS, check=False)
             for row in json.loads(done.stdout) if done.returncode == 0 else []:
                 self.add(row)
 

@@ -13,14 +13,14 @@ import threading
 
 import connections
 from cases import RPING_RACE
-from management import PATIENCE
+from management import TIMEOUT_SECONDS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SERVER = "10.77.0.1"
 RDMA_CORE_TESTS = "usr/share/doc/rdma-core/tests"
 
 
-def command(lab, host, *words, seconds=PATIENCE, races=False):
+def command(lab, host, *words, seconds=TIMEOUT_SECONDS, races=False):
     done = subprocess.run(lab.on(host, *words), capture_output=True, text=True, timeout=seconds, check=False)
     ended = races and RPING_RACE in done.stderr
     assert done.returncode == 0 or ended, f"{' '.join(words)}: exit code {done.returncode}\n{(done.stdout + done.stderr)[-1500:]}"
@@ -43,7 +43,7 @@ def threads_below(pid):
 
 def said_until_end(program):
     try:
-        return program.communicate(timeout=PATIENCE)[0]
+        return program.communicate(timeout=TIMEOUT_SECONDS)[0]
     except subprocess.TimeoutExpired as late:
         raise AssertionError(f"stands still: {'; '.join(threads_below(program.pid))}; said last: {(late.output or b'')[-300:]}") from None
 
@@ -156,7 +156,7 @@ def mpi(lab, scratch, transports="rc_verbs,ud_verbs,self"):
     words += ["--mca", "mpi_yield_when_idle", "1", "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self"]
     words += ["-x", f"UCX_TLS={transports}", program]
     try:
-        said = command(lab, "h1", *words, seconds=2 * PATIENCE)
+        said = command(lab, "h1", *words, seconds=2 * TIMEOUT_SECONDS)
     finally:
         shell.close()
     assert "4 ranks: all right" in said, said[-500:]
@@ -172,7 +172,7 @@ def pyverbs(lab, scratch):
     serving = lab.start("h1", "/usr/bin/python3", script)
     assert serving.stdout.readline().strip() == "listening", serving.stdout.read()
     said = command(lab, "h2", "/usr/bin/python3", script, SERVER)
-    assert serving.wait(timeout=PATIENCE) == 0, serving.stdout.read()
+    assert serving.wait(timeout=TIMEOUT_SECONDS) == 0, serving.stdout.read()
     assert "all right" in said, said
 
 
@@ -206,7 +206,7 @@ def rdma_core_tests(lab, scratch):
     words += ["/usr/bin/python3", os.path.join(tests, "run_tests.py"), "--dev", "brdma_eth0", "-v"]
 
     def run(*more):
-        done = subprocess.run(lab.on("h1", *words, *more), capture_output=True, text=True, timeout=10 * PATIENCE, check=False)
+        done = subprocess.run(lab.on("h1", *words, *more), capture_output=True, text=True, timeout=10 * TIMEOUT_SECONDS, check=False)
         said = done.stdout + done.stderr
         bad = re.findall(r"^(?:ERROR|FAIL): (\w+)", said, re.MULTILINE)
         assert (done.returncode == 0) == (not bad), said[-1500:]

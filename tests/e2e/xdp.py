@@ -48,7 +48,7 @@ def worker(lab, host):
 
 def wait_for_brdmad(lab, host):
     """Until it listens: the flag of a listening socket is 00010000 in /proc/net/unix."""
-    end = time.monotonic() + management.PATIENCE
+    end = time.monotonic() + management.TIMEOUT_SECONDS
     while True:
         done = subprocess.run(lab.on(host, "cat", "/proc/net/unix"), capture_output=True, text=True, check=True)
         if any(line.endswith(" @brdmad") and " 00010000 " in line for line in done.stdout.splitlines()):

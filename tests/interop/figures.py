@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "figures")]
 
 from chart import table  # noqa: E402
-from interop import GID, PATIENCE, Ours, Rxe, pair  # noqa: E402
+from interop import GID, TIMEOUT_SECONDS, Ours, Rxe, pair  # noqa: E402
 from lab import RESENT  # noqa: E402
 from management import Lab  # noqa: E402
 
@@ -64,7 +64,7 @@ def main():
         kinds = {"rxe": guests, "this library": ours}
         lines = []
         for point, network in POINTS.items():
-            subprocess.run([lab.brdma, "lab", "set", "--name", lab.name, "--loss", "0%", "--reorder", "0%,1", *network], check=True, timeout=PATIENCE)
+            subprocess.run([lab.brdma, "lab", "set", "--name", lab.name, "--loss", "0%", "--reorder", "0%,1", *network], check=True, timeout=TIMEOUT_SECONDS)
             for requests in kinds:
                 for answers in kinds:
                     runs = [measure(kinds[answers][1], kinds[requests][0]) for _ in range(RUNS)]

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 
-BOOT_PATIENCE = 180  # seconds; 10 when nothing else runs
+BOOT_TIMEOUT_SECONDS = 180  # seconds; 10 when nothing else runs
 # In the host's network namespace: the guest takes the interface's MAC address, so that static neighbour entries stay
 # right.
 BRIDGE = """set -e
@@ -96,7 +96,7 @@ class Guest:
         self.port.sendall((json.dumps(what) + "\n").encode())
 
     def wait_until_up(self):
-        end = time.monotonic() + BOOT_PATIENCE
+        end = time.monotonic() + BOOT_TIMEOUT_SECONDS
         while not self.ready.wait(1):
             if time.monotonic() < end and self.process.poll() is None:
                 continue

@@ -20,7 +20,7 @@ from guest import Guest  # noqa: E402
 from cases import ended_well  # noqa: E402
 from management import Lab  # noqa: E402
 
-PATIENCE = 120  # seconds; emulation is slow, and other guests may run
+TIMEOUT_SECONDS = 120  # seconds; emulation is slow, and other guests may run
 NETWORKS = {"clean": [], "loss1": ["--loss", "1%"], "loss5": ["--loss", "5%"], "reorder": ["--reorder", "5%,8"]}
 GID = "1"  # of the IPv4 address, on both
 # A side with all its pings ends, and for a kernel queue pair its acknowledgement of the last one, if lost, is never
@@ -100,7 +100,7 @@ class Ours:
     def start(self, command):
         return self.Command(self.lab.start(self.host, *command.split()))
 
-    def run(self, command, timeout=PATIENCE):
+    def run(self, command, timeout=TIMEOUT_SECONDS):
         done = subprocess.run(self.lab.on(self.host, "bash", "-c", command), capture_output=True, text=True, timeout=timeout)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -137,14 +137,14 @@ def pair(server, client, serve, ask, output=None):
     """Both ends; a problem or None. The client's output is appended to `output`."""
     serving = server.start(serve)
     try:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while not listens(server, serve) and serving.poll() is None:
             assert time.monotonic() < end, "the server does not listen"
             time.sleep(0.1)
         while True:
             asking = client.start(ask)
             try:
-                code = asking.wait(PATIENCE)
+                code = asking.wait(TIMEOUT_SECONDS)
             finally:
                 asking.stop()
             if code != 0 or not ask.startswith("mckey") or ended(serving, 2):
@@ -157,7 +157,7 @@ def pair(server, client, serve, ask, output=None):
             with contextlib.suppress(TimeoutError):
                 serving.wait(10)
             return f"client: exit code {code}\n{asking.output[-1500:]}\nserver:\n{serving.output[-1500:]}"
-        code = serving.wait(PATIENCE)
+        code = serving.wait(TIMEOUT_SECONDS)
         return None if code == 0 else f"server: exit code {code}\n{serving.output[-1500:]}"
     finally:
         serving.stop()
@@ -183,7 +183,7 @@ def run(build, image, networks, only, with_beside):
         ours = Ours(lab, "h1")
         guest.wait_until_up()
         for network in networks:
-            subprocess.run([lab.brdma, "lab", "set", "--name", lab.name, "--loss", "0%", "--reorder", "0%,1", *NETWORKS[network]], check=True, timeout=PATIENCE)
+            subprocess.run([lab.brdma, "lab", "set", "--name", lab.name, "--loss", "0%", "--reorder", "0%,1", *NETWORKS[network]], check=True, timeout=TIMEOUT_SECONDS)
             before = lab.totals()
             for name, serve, ask in cases(network):
                 if only not in name:

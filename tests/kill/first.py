@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from kill import DONE, KILLED, PATIENCE, Seed, ask, ask_patiently, run_seeds
+from kill import DONE, KILLED, TIMEOUT_SECONDS, Seed, ask, ask_patiently, run_seeds
 
 # The places: for a kill process by process, and for a kill of all at once.
 CGROUPS = {"cgroup": ["/sys/fs/cgroup/cpu"], "cgroup v2": ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]}
@@ -49,7 +49,7 @@ class Cgroup:
 
     def end(self):
         """Kills everything in it; returns when it is empty."""
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + TIMEOUT_SECONDS
         while os.path.exists(self.folder) and time.monotonic() < limit:
             if os.path.exists(f"{self.folder}/cgroup.kill"):
                 with open(f"{self.folder}/cgroup.kill", "w") as kill:
@@ -94,7 +94,7 @@ class First(Seed):
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  preexec_fn=self.cgroup.enter if self.cgroup else None)
         self.processes.append(first)
-        assert select.select([first.stdout], [], [], PATIENCE)[0], "the first program neither listens nor ends"
+        assert select.select([first.stdout], [], [], TIMEOUT_SECONDS)[0], "the first program neither listens nor ends"
         assert first.stdout.readline() == b"listening\n", f"the first program: {first.communicate()[1].decode()}"
         return first
 
@@ -136,7 +136,7 @@ class First(Seed):
 
     @staticmethod
     def wait_for_tcp(port):
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < end:
             with open("/proc/self/net/tcp") as four, open("/proc/self/net/tcp6") as six:
                 if any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in four.readlines()[1:] + six.readlines()[1:]):
@@ -172,7 +172,7 @@ class First(Seed):
         ask_patiently("leases", lambda answer: answer["leases"] == [])
         ask_patiently("cm_ids", lambda answer: answer["cm_ids"] == [])
         self.stop(ask_patiently("version")["pid"])
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while (left := self.left_behind()) and time.monotonic() < end:
             pass
         assert not left, f"left behind: {left}"

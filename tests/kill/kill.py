@@ -27,7 +27,7 @@ import tempfile
 import time
 import traceback
 
-PATIENCE = 60  # seconds; far above any step here, on a busy machine
+TIMEOUT_SECONDS = 60  # seconds; far above any step here, on a busy machine
 DONE, FAILED, KILLED = 0, 2, -9
 # The maximal number of calls (twice, see kill_point.cc) of the victim in this test; its end is chosen below that.
 CALLS = {"client": 4000, "server": 6000, "worker": 1500, "holder": 60}
@@ -55,7 +55,7 @@ def enter_network(nobody):
 
 def ask(question, **more):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT_SECONDS)
         connection.connect(b"\0brdmad")
         connection.sendall(json.dumps({"query": question, **more}).encode() + b"\n")
         answer = b""
@@ -69,20 +69,20 @@ def ask(question, **more):
 
 def ask_patiently(question, until=lambda answer: True):
     """Queries until the answer is as expected; a worker may die meanwhile."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT_SECONDS
     answer = None
     while time.monotonic() < end:
         with contextlib.suppress(OSError):
             answer = ask(question)
             if until(answer):
                 return answer
-    raise AssertionError(f"{question}: {answer} after {PATIENCE} s")
+    raise AssertionError(f"{question}: {answer} after {TIMEOUT_SECONDS} s")
 
 
 def threads_of(pid):
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         gdb = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all backtrace"]
-        return subprocess.run(gdb, capture_output=True, text=True, timeout=PATIENCE).stdout.splitlines()
+        return subprocess.run(gdb, capture_output=True, text=True, timeout=TIMEOUT_SECONDS).stdout.splitlines()
     lines = []
     for task in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError):
@@ -120,7 +120,7 @@ class Seed:
 
     def start_server(self, role):
         server = self.start(role, "server", "7471", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        readable, _, _ = select.select([server.stdout], [], [], PATIENCE)
+        readable, _, _ = select.select([server.stdout], [], [], TIMEOUT_SECONDS)
         assert readable, "the server neither listens nor ends"
         return server, server.stdout.readline() == b"listening\n"
 
@@ -129,7 +129,7 @@ class Seed:
 
     def end_of(self, process, what, *codes):
         try:
-            _, words = process.communicate(timeout=PATIENCE)
+            _, words = process.communicate(timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{what} hangs\n{self.state_of_all()}") from None
         assert process.returncode in codes, f"{what}: exit code {process.returncode}, not {codes}: {words.decode()}"
@@ -172,7 +172,7 @@ class Seed:
         ask_patiently("cm_ids", lambda answer: answer["cm_ids"] == [])
         holder = ask_patiently("version")["pid"]
         # The holder keeps two descriptors for each lease; the rest are its own, far fewer than two a slot.
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while (kept := self.kept_by(holder)) and time.monotonic() < end:
             pass
         assert not kept, f"the holder keeps {kept}"
@@ -195,7 +195,7 @@ class Seed:
     def stop(holder):
         """A worker that dies at the command to stop gets it again."""
         process = os.pidfd_open(holder)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         ended = False
         while not ended and time.monotonic() < end:
             with contextlib.suppress(OSError):

@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
-#include "memory/guard.h"
 #include "serving_parts.h"
+#include "support/survive_faults.h"
 
 namespace brdma::qp {
 namespace {
@@ -73,17 +71,6 @@ TEST(ResponseSender, OfAReportedDropMemoryThatIsGoneIsNoError) {
   EXPECT_TRUE(responder.resources.empty());
 }
 
-// As a driver's handler: without one, a fault ends the program (memory/guard.h).
-void survive_faults() {
-  struct sigaction action {};
-  action.sa_sigaction = [](int, siginfo_t* info, void* context) {
-    if (!memory::recover(info->si_addr, context)) std::abort();
-  };
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;
-  ASSERT_EQ(::sigaction(SIGSEGV, &action, nullptr), 0);
-  ASSERT_EQ(::sigaction(SIGBUS, &action, nullptr), 0);
-}
-
 // 64 KiB may be read, and the 64 KiB behind it no more.
 struct Pages {
   static constexpr std::size_t kSize = 65'536;
@@ -100,7 +87,7 @@ struct Pages {
 
 // The READ begins three packets before the end of what may be read.
 TEST(ResponseSender, MemoryThatIsUnmappedIsRefusedToo) {
-  survive_faults();
+  test::survive_faults();
   const Pages pages;
   Serving responder;
   responder.memory.be_careful();

@@ -3,19 +3,17 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <span>
 #include <vector>
 
-#include "memory/guard.h"
 #include "qp/queues/payload_cursor.h"
 #include "qp/send/local_references.h"
 #include "support/sender_parts.h"
+#include "support/survive_faults.h"
 
 namespace brdma::qp {
 namespace {
@@ -382,17 +380,6 @@ TEST(LocalReferences, MemoryThatThePeerItselfCannotReadIsItsError) {
 
 // --- memory that the program takes away ---
 
-// As a driver's handler: without one, a fault ends the program (memory/guard.h).
-void survive_faults() {
-  struct sigaction action {};
-  action.sa_sigaction = [](int, siginfo_t* info, void* context) {
-    if (!memory::recover(info->si_addr, context)) std::abort();
-  };
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;
-  ASSERT_EQ(::sigaction(SIGSEGV, &action, nullptr), 0);
-  ASSERT_EQ(::sigaction(SIGBUS, &action, nullptr), 0);
-}
-
 struct Pages {
   static constexpr std::size_t kSize = 65'536;
   Pages() { EXPECT_NE(at, MAP_FAILED); }
@@ -405,7 +392,7 @@ struct Pages {
 };
 
 TEST(LocalReferences, AFaultInOurMemoryIsOurError) {
-  survive_faults();
+  test::survive_faults();
   const Pages pages;
   Reader reader;
   MemoryRegion to;
@@ -422,7 +409,7 @@ TEST(LocalReferences, AFaultInOurMemoryIsOurError) {
 
 // The peer could not fetch: is our memory gone?
 TEST(LocalReferences, MemoryThatIsUnmappedIsNotThere) {
-  survive_faults();
+  test::survive_faults();
   const Pages pages;
   Sender sender;
   MemoryRegion* const region =

@@ -25,6 +25,16 @@ bool is_ours(const std::string& path) {
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+// The first of a candidate's names that is this user's; `path`: the last one that was tried. EPERM: none is.
+int claim_candidate(const std::vector<std::string>& names, std::string& path) {
+  for (const std::string& name : names) {
+    path = name;
+    const int error = path.ends_with(kAnyEnd) ? claim_any_directory(path) : claim_directory(path);
+    if (error != EPERM) return error;
+  }
+  return EPERM;
+}
+
 }  // namespace
 
 std::vector<std::vector<std::string>> runtime_candidates() {
@@ -66,12 +76,8 @@ int claim_any_directory(std::string& path) {
 std::optional<std::string> with_runtime_directory(const std::function<int(const std::string&)>& use) {
   std::string tried;
   for (const auto& names : runtime_candidates()) {
-    int error = EPERM;
     std::string path;
-    for (std::size_t i = 0; i < names.size() && error == EPERM; ++i) {
-      path = names[i];
-      error = path.ends_with(kAnyEnd) ? claim_any_directory(path) : claim_directory(path);
-    }
+    int error = claim_candidate(names, path);
     if (error == 0) error = use(path);
     if (error == 0) return std::nullopt;
     if (error == EMFILE || error == ENFILE) return io::refusal("cannot write the device files", error);

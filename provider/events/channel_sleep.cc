@@ -60,7 +60,8 @@ bool take_events(ChannelSleep& sleep, EventPipe& pipe, void* into, bool then_sle
 }
 
 struct ChannelRead {
-  enum class Then : std::uint8_t { kReturn, kRead, kWait } then = Then::kReturn;
+  // kLookAgain: an event has come meanwhile.
+  enum class Then : std::uint8_t { kReturn, kRead, kWait, kLookAgain } then = Then::kReturn;
   ssize_t result = 0;
   std::array<int, 2> packets{-1, -1};
 };
@@ -141,24 +142,22 @@ void ChannelSleep::watched(int epoll, int operation, const epoll_event& event) {
 namespace {
 
 ChannelRead begin_read(int fd, void* into, std::size_t count) {
-  for (;;) {
-    const auto channel = find_sleeping_channel(fd);
-    if (channel.sleep == nullptr || count < kRecord || into == nullptr) return {.then = ChannelRead::Then::kRead};
-    if (channel.pipe->waiting() > 0 && channel.pipe->read_now(fd, std::span(static_cast<std::byte*>(into), kRecord)))
-      return {.result = kRecord};
-    // The channel alone wakes it, if anything.
-    const bool watched = channel.sleep->is_watched();
-    if (!watched && does_not_block(fd)) return {.then = ChannelRead::Then::kRead};
-    bool over = false;
-    if (take_events(*channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
-    if (over) return {.then = ChannelRead::Then::kRead};
-    if (channel.pipe->waiting() > 0) continue;
-    if (watched && does_not_block(fd)) {
-      errno = EAGAIN;
-      return {.result = -1};
-    }
-    return {.then = ChannelRead::Then::kWait, .packets = channel.sleep->packet_descriptors()};
+  const auto channel = find_sleeping_channel(fd);
+  if (channel.sleep == nullptr || count < kRecord || into == nullptr) return {.then = ChannelRead::Then::kRead};
+  if (channel.pipe->waiting() > 0 && channel.pipe->read_now(fd, std::span(static_cast<std::byte*>(into), kRecord)))
+    return {.result = kRecord};
+  // The channel alone wakes it, if anything.
+  const bool watched = channel.sleep->is_watched();
+  if (!watched && does_not_block(fd)) return {.then = ChannelRead::Then::kRead};
+  bool over = false;
+  if (take_events(*channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
+  if (over) return {.then = ChannelRead::Then::kRead};
+  if (channel.pipe->waiting() > 0) return {.then = ChannelRead::Then::kLookAgain};
+  if (watched && does_not_block(fd)) {
+    errno = EAGAIN;
+    return {.result = -1};
   }
+  return {.then = ChannelRead::Then::kWait, .packets = channel.sleep->packet_descriptors()};
 }
 
 }  // namespace
@@ -170,6 +169,7 @@ ssize_t read_channel(int fd, void* into, std::size_t count) {
     const ChannelRead begun = begin_read(fd, into, count);
     if (begun.then == ChannelRead::Then::kReturn) return begun.result;
     if (begun.then == ChannelRead::Then::kRead) return real_read.get()(fd, into, count);
+    if (begun.then == ChannelRead::Then::kLookAgain) continue;
     const int ready = wait_for_either(fd, begun.packets);
     if (ready < 0) return -1;
     if (ready == 0) return real_read.get()(fd, into, count);

@@ -104,6 +104,11 @@ Json counters_json(const Server& server) {
 // Names have no character that Prometheus requires to be escaped (session::good_name).
 std::string label(const char* name, const std::string& value) { return std::string(name) + "=\"" + value + "\""; }
 
+const char* flag_text(bool flag) { return flag ? "1" : "0"; }
+
+// Prometheus has numbers only.
+std::string value_text(const Json& value) { return value.is_boolean() ? flag_text(value.get<bool>()) : value.dump(); }
+
 }  // namespace
 
 Json state_json(const Server& server) {
@@ -137,20 +142,18 @@ std::string metrics_text(const Server& server) {
   head("congested_links", "gauge");
   line("congested_links", "", std::to_string(controller.congested_links()));
   head("recovering", "gauge");
-  line("recovering", "", controller.recovering() ? "1" : "0");
+  line("recovering", "", flag_text(controller.recovering()));
   head("switch_connected", "gauge");
   for (ctl::SwitchIndex i = 0; i < controller.map().switches().size(); ++i) {
-    line("switch_connected", label("switch", controller.map().switches()[i]),
-         controller.state(i).connected ? "1" : "0");
+    line("switch_connected", label("switch", controller.map().switches()[i]), flag_text(controller.state(i).connected));
   }
   const Json links = links_json(controller);
   for (const char* gauge : {"usable", "congested", "rate", "speed", "load", "queue", "queue_limit", "drops"}) {
     head(std::string("link_") + gauge, "gauge");
     for (const Json& link : links) {
-      const Json& value = link[gauge];
       line(std::string("link_") + gauge,
            label("switch", link["from"].get<std::string>()) + "," + label("port", link["port"].get<std::string>()),
-           value.is_boolean() ? (value.get<bool>() ? "1" : "0") : value.dump());
+           value_text(link[gauge]));
     }
   }
   return text;

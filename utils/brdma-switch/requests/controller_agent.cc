@@ -16,6 +16,47 @@ namespace ctl = fabric::controller;
 
 constexpr std::chrono::milliseconds kReportInterval{200};
 
+// The name that the switch at the other end gives to its port.
+std::string peer_port_of(const fabric::Topology& topology, const fabric::TopologyPort& port) {
+  std::string name;
+  for (const auto& back : fabric::ports_of(topology, port.neighbour)) {
+    if (back.link == port.link) name = back.name;
+  }
+  return name;
+}
+
+// Links to other switches.
+std::vector<ctl::PortPeer> links_of(const RoutedCore& core, std::uint32_t at) {
+  const fabric::Topology& topology = core.topology();
+  std::vector<ctl::PortPeer> links;
+  const auto ports = fabric::ports_of(topology, at);
+  for (std::uint32_t number = 0; number < ports.size(); ++number) {
+    const fabric::TopologyPort& port = ports[number];
+    if (port.host) continue;
+    const fabric::LinkConfig& config = core.link_config(port.link).link;
+    links.push_back({port.name,
+                     topology.switches[port.neighbour],
+                     peer_port_of(topology, port),
+                     {config.rate.value_or(Bandwidth{}), config.delay},
+                     number});
+  }
+  return links;
+}
+
+// Installed routes, without those to hosts of this switch.
+std::vector<ctl::PortRoute> routes_of(RoutedCore& core, std::uint32_t at) {
+  constexpr std::uint8_t kWhole = 128;  // a host of this switch
+  std::vector<ctl::PortRoute> routes;
+  const auto ports = fabric::ports_of(core.topology(), at);
+  for (const auto& route : core.fabric().router(at).table().routes()) {
+    if (route.prefix.length == kWhole) continue;
+    ctl::PortRoute installed{route.prefix, {}};
+    for (const std::uint32_t port : route.used()) installed.ports.push_back(ports[port].name);
+    routes.push_back(std::move(installed));
+  }
+  return routes;
+}
+
 }  // namespace
 
 ControllerAgent::ControllerAgent(DataLoop& loop, RoutedCore& core, const std::string& controller,
@@ -154,29 +195,8 @@ session::Message ControllerAgent::greeting(Switch& one) {
   hello.epoch = one.epoch;
   hello.prefixes = {fabric::subnet_ipv4(one.at), fabric::subnet_ipv6(one.at)};
   loop_.call([&] {
-    const fabric::Topology& topology = core_.topology();
-    const auto ports = fabric::ports_of(topology, one.at);
-    for (std::uint32_t number = 0; number < ports.size(); ++number) {
-      if (ports[number].host) continue;
-      const std::uint32_t neighbour = ports[number].neighbour;
-      std::string peer_port;
-      for (const auto& back : fabric::ports_of(topology, neighbour)) {
-        if (back.link == ports[number].link) peer_port = back.name;
-      }
-      const fabric::LinkConfig& config = core_.link_config(ports[number].link).link;
-      hello.links.push_back({ports[number].name,
-                             topology.switches[neighbour],
-                             peer_port,
-                             {config.rate.value_or(Bandwidth{}), config.delay},
-                             number});
-    }
-    for (const auto& route : core_.fabric().router(one.at).table().routes()) {
-      constexpr std::uint8_t kWhole = 128;  // a host of this switch
-      if (route.prefix.length == kWhole) continue;
-      ctl::PortRoute installed{route.prefix, {}};
-      for (const std::uint32_t port : route.used()) installed.ports.push_back(ports[port].name);
-      hello.routes.push_back(std::move(installed));
-    }
+    hello.links = links_of(core_, one.at);
+    hello.routes = routes_of(core_, one.at);
   });
   return greeting;
 }

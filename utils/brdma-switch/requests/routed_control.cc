@@ -1,6 +1,8 @@
 #include "requests/routed_control.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +44,15 @@ Json set(const nlohmann::json& request, RoutedCore& core) {
   return {{"ok", true}, {"network", describe_network(config)}};
 }
 
+// The first option that a link of its kind does not have, as an error.
+std::optional<std::string> option_of_other_links(const nlohmann::json& options, bool of_host) {
+  for (const auto& [option, value] : options.items()) {
+    if (of_host ? fabric::is_host_link_option(option) : fabric::is_link_option(option)) continue;
+    return "'" + option + "' is no option of " + (of_host ? "a host's link" : "a link between switches");
+  }
+  return std::nullopt;
+}
+
 Json link(const nlohmann::json& request, RoutedCore& core) {
   const std::string name = text_of(request, "link"), state = text_of(request, "state");
   const auto number = fabric::find_link(core.topology(), name);
@@ -49,12 +60,8 @@ Json link(const nlohmann::json& request, RoutedCore& core) {
   if (request.contains("state") && state != "up" && state != "down") return failure("state: expected up or down");
   fabric::NetworkConfig config = core.link_config(*number);
   if (request.contains("options")) {
-    for (const auto& [option, value] : request.at("options").items()) {
-      const bool of_host = core.topology().is_host_link(*number);
-      if (!(of_host ? fabric::is_host_link_option(option) : fabric::is_link_option(option))) {
-        return failure("'" + option + "' is no option of " + (of_host ? "a host's link" : "a link between switches"));
-      }
-    }
+    const bool of_host = core.topology().is_host_link(*number);
+    if (const auto error = option_of_other_links(request.at("options"), of_host)) return failure(*error);
     if (const auto error = take_options(request, config)) return failure(*error);
     core.configure_link(*number, config);
   }
@@ -101,6 +108,23 @@ std::variant<Change, std::string> change_of(const nlohmann::json& each, std::str
   return Change{*prefix, std::get<Ports>(std::move(ports)), !known};
 }
 
+// All entries of the request's lists, or the first error.
+std::variant<std::vector<Change>, std::string> changes_of(const nlohmann::json& request, RoutedCore& core,
+                                                          std::uint32_t at) {
+  std::vector<Change> changes;
+  for (const char* const action : {"add", "replace", "del"}) {
+    const auto list = request.find(action);
+    if (list == request.end()) continue;
+    if (!list->is_array()) return std::string{action} + ": expected an array";
+    for (const auto& each : *list) {
+      auto change = change_of(each, action, core, at);
+      if (auto* error = std::get_if<std::string>(&change)) return std::move(*error);
+      changes.push_back(std::get<Change>(std::move(change)));
+    }
+  }
+  return changes;
+}
+
 void apply_changes(fabric::ForwardingTable& table, const std::vector<Change>& changes) {
   for (const Change& change : changes) {
     if (change.ports.empty()) {
@@ -117,19 +141,10 @@ Json routes(const nlohmann::json& request, RoutedCore& core) {
   const auto at = fabric::find_switch(core.topology(), text_of(request, "switch"));
   if (!at) return failure("no switch '" + text_of(request, "switch") + "'");
   auto& table = core.fabric().router(*at).table();
-  std::vector<Change> changes;
-  std::size_t added = 0;
-  for (const char* const action : {"add", "replace", "del"}) {
-    const auto list = request.find(action);
-    if (list == request.end()) continue;
-    if (!list->is_array()) return failure(std::string{action} + ": expected an array");
-    for (const auto& each : *list) {
-      auto change = change_of(each, action, core, *at);
-      if (const auto* error = std::get_if<std::string>(&change)) return failure(*error);
-      changes.push_back(std::get<Change>(std::move(change)));
-      added += changes.back().added ? 1 : 0;
-    }
-  }
+  const auto found = changes_of(request, core, *at);
+  if (const auto* error = std::get_if<std::string>(&found)) return failure(*error);
+  const auto& changes = std::get<std::vector<Change>>(found);
+  const auto added = static_cast<std::size_t>(std::ranges::count_if(changes, &Change::added));
   if (changes.empty()) return failure("expected add, replace or del");
   if (table.size() + added > fabric::ForwardingTable::kRoutesMax) return failure("the table is full");
   apply_changes(table, changes);

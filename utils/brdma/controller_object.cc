@@ -52,38 +52,48 @@ void show_list(const Json& state, std::string_view list, const OutputStyle& styl
   print_records(records, style);
 }
 
-}  // namespace
-
-int controller_object(Invocation& invocation) {
-  Words& words = invocation.words;
+// The words behind `controller`.
+struct ControllerRequest {
   std::string name = "brdma-controller";
-  std::string_view list;
+  std::string_view list;  // empty: a summary
   bool stop = false;
+};
+
+ControllerRequest take_controller_request(Invocation& invocation) {
+  Words& words = invocation.words;
+  ControllerRequest request;
   constexpr std::array<std::string_view, 3> kCommands{"show", "list", "stop"};
   for (bool first = true; !words.empty();) {
     if (take_style_option(words, invocation.style)) continue;
     const std::string word = words.take();
     if (word == "at") {
-      name = words.take_value(word);
-      if (name.starts_with("@")) name.erase(0, 1);
+      request.name = words.take_value(word);
+      if (request.name.starts_with("@")) request.name.erase(0, 1);
     } else if (const int command = find_word(word, kCommands); first && command >= 0) {
-      stop = command == 2;
-    } else if (const int which = find_word(word, kLists); which >= 0 && list.empty() && !stop) {
-      list = kLists[static_cast<std::size_t>(which)];
+      request.stop = command == 2;
+    } else if (const int which = find_word(word, kLists); which >= 0 && request.list.empty() && !request.stop) {
+      request.list = kLists[static_cast<std::size_t>(which)];
     } else {
       throw UsageError(kUsage);
     }
     first = false;
   }
-  if (stop) {
-    (void)ask(name, "stop");
+  return request;
+}
+
+}  // namespace
+
+int controller_object(Invocation& invocation) {
+  const ControllerRequest request = take_controller_request(invocation);
+  if (request.stop) {
+    (void)ask(request.name, "stop");
     return 0;
   }
-  const Json state = ask(name, "show");
-  if (list.empty()) {
+  const Json state = ask(request.name, "show");
+  if (request.list.empty()) {
     show_summary(state, invocation.style);
   } else {
-    show_list(state, list, invocation.style);
+    show_list(state, request.list, invocation.style);
   }
   return 0;
 }

@@ -110,17 +110,21 @@ Json address_list(const DeviceInfo& device) {
   return list;
 }
 
+// Takes "show" if it is the next word.
+void take_show(Words& words) {
+  constexpr std::array<std::string_view, 2> kShow{"show", "list"};
+  if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
+}
+
 // Takes "[show] WHAT [show]" at the front.
 bool takes(Invocation& invocation, std::string_view what) {
   Words& words = invocation.words;
-  while (!words.empty() && take_style_option(words, invocation.style)) {
-  }
-  constexpr std::array<std::string_view, 2> kShow{"show", "list"};
-  if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
+  take_style_options(words, invocation.style);
+  take_show(words);
   const bool found = !words.empty() && words.peek() == what;
   if (found) {
     words.take();
-    if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
+    take_show(words);
   }
   return found;
 }
@@ -217,46 +221,59 @@ int show_connection_counters(Invocation& invocation) {
   return 0;
 }
 
+// `statistic show qp`: each queue pair's counters.
+int show_queue_pair_counters(Invocation& invocation) {
+  Target target;
+  Words& words = invocation.words;
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style) || take_target(words, target)) continue;
+    throw UsageError("expected: brdma statistic [show] qp [dev DEV] [lqpn N]");
+  }
+  return show_rows({{"query", "queue_pair_statistics"}}, target, Json::object(), "link", invocation.style);
+}
+
+Record record_of_link(const std::string& device, const OutputStyle& style) {
+  Record record{"link " + device + "/" + std::to_string(kPort), {}};
+  if (style.json) record.fields = {{"ifname", device}, {"port", kPort}};
+  return record;
+}
+
+// Each device's counters; with -d then those of each process.
+std::vector<Record> link_counters(const Json& statistics, const Filter& filter, const OutputStyle& style) {
+  std::vector<Record> records;
+  for (const Json& device : statistics.at("devices")) {
+    const std::string name = device.at("device");
+    if (!filter.matches(name)) continue;
+    Record& record = records.emplace_back(record_of_link(name, style));
+    record.fields.update(device.at("counters"));
+  }
+  for (const Json& process : statistics.at("processes")) {
+    const std::string name = process.at("device");
+    if (style.details == 0 || !filter.matches(name) || !process.at("counters").is_object()) continue;
+    Record& record = records.emplace_back(record_of_link(name, style));
+    record.fields.update({{"pid", process.at("pid")}, {"comm", process.at("comm")}});
+    record.fields.update(process.at("counters"));
+  }
+  return records;
+}
+
+int show_link_counters(Invocation& invocation) {
+  const Filter filter = parse_show(invocation, "statistic");
+  const auto answer = ask_daemon("statistics");
+  std::vector<Record> records;
+  if (answer) records = link_counters(*answer, filter, invocation.style);
+  print_records(records, invocation.style);
+  return 0;
+}
+
 }  // namespace
 
 // `statistic show [link NAME]`: each device's counters; with -d each process's too. `statistic show qp`: each queue
 // pair's. `statistic show cm`: RDMA-CM's.
 int statistic_object(Invocation& invocation) {
   if (takes(invocation, "cm")) return show_connection_counters(invocation);
-  if (takes(invocation, "qp")) {
-    Target target;
-    Words& words = invocation.words;
-    while (!words.empty()) {
-      if (take_style_option(words, invocation.style) || take_target(words, target)) continue;
-      throw UsageError("expected: brdma statistic [show] qp [dev DEV] [lqpn N]");
-    }
-    return show_rows({{"query", "queue_pair_statistics"}}, target, Json::object(), "link", invocation.style);
-  }
-  const Filter filter = parse_show(invocation, "statistic");
-  const auto answer = ask_daemon("statistics");
-  std::vector<Record> records;
-  if (answer) {
-    const Json statistics = *answer;
-    for (const Json& device : statistics.at("devices")) {
-      const std::string name = device.at("device");
-      if (!filter.matches(name)) continue;
-      Record record{"link " + name + "/" + std::to_string(kPort), {}};
-      if (invocation.style.json) record.fields = {{"ifname", name}, {"port", kPort}};
-      record.fields.update(device.at("counters"));
-      records.push_back(std::move(record));
-    }
-    for (const Json& process : statistics.at("processes")) {
-      const std::string name = process.at("device");
-      if (invocation.style.details == 0 || !filter.matches(name) || !process.at("counters").is_object()) continue;
-      Record record{"link " + name + "/" + std::to_string(kPort), {}};
-      if (invocation.style.json) record.fields = {{"ifname", name}, {"port", kPort}};
-      record.fields.update({{"pid", process.at("pid")}, {"comm", process.at("comm")}});
-      record.fields.update(process.at("counters"));
-      records.push_back(std::move(record));
-    }
-  }
-  print_records(records, invocation.style);
-  return 0;
+  if (takes(invocation, "qp")) return show_queue_pair_counters(invocation);
+  return show_link_counters(invocation);
 }
 
 namespace {
@@ -334,37 +351,46 @@ constexpr const char* kResourceUsage =
     "of "
     "those shown";
 
+// The words behind `resource`.
+struct ResourceRequest {
+  std::string what;  // empty: number of objects
+  Target target;
+  Json filters = Json::object();
+
+  [[nodiscard]] bool has_filters() const { return !what.empty() && what != "ctx" && what != "cm_id"; }
+};
+
+ResourceRequest take_resource_request(Invocation& invocation) {
+  Words& words = invocation.words;
+  constexpr std::array<std::string_view, 7> kWhat{"ctx", "qp", "cq", "mr", "gap", "duplicate", "cm_id"};
+  take_style_options(words, invocation.style);
+  take_show(words);
+  take_style_options(words, invocation.style);
+  ResourceRequest request;
+  if (!words.empty() && std::find(kWhat.begin(), kWhat.end(), words.peek()) != kWhat.end()) request.what = words.take();
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style) || take_target(words, request.target)) continue;
+    const std::string word = words.take();
+    if (word == "help") throw UsageError(kResourceUsage);
+    if (word.starts_with("brdma_")) {
+      request.target.device = word.substr(0, word.find('/'));
+    } else if (request.has_filters()) {
+      request.filters[word] = words.take_value(word);
+    } else {
+      throw UsageError(kResourceUsage);
+    }
+  }
+  return request;
+}
+
 }  // namespace
 
 // `resource show`: number of objects of each device. `resource show qp|cq|mr`: each of them. `gap|duplicate`: records
 // of missing packets, and of packets that came twice. `ctx`: owners of contexts. `cm_id`: RDMA-CM's identifiers that
 // have a port.
 int resource_object(Invocation& invocation) {
-  Words& words = invocation.words;
-  constexpr std::array<std::string_view, 2> kShow{"show", "list"};
-  constexpr std::array<std::string_view, 7> kWhat{"ctx", "qp", "cq", "mr", "gap", "duplicate", "cm_id"};
   constexpr std::array<std::string_view, 3> kOfLinks{"qp", "gap", "duplicate"};
-  while (!words.empty() && take_style_option(words, invocation.style)) {
-  }
-  if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
-  while (!words.empty() && take_style_option(words, invocation.style)) {
-  }
-  std::string what;
-  if (!words.empty() && std::find(kWhat.begin(), kWhat.end(), words.peek()) != kWhat.end()) what = words.take();
-  Target target;
-  Json filters = Json::object();
-  while (!words.empty()) {
-    if (take_style_option(words, invocation.style) || take_target(words, target)) continue;
-    const std::string word = words.take();
-    if (word == "help") throw UsageError(kResourceUsage);
-    if (word.starts_with("brdma_")) {
-      target.device = word.substr(0, word.find('/'));
-    } else if (!what.empty() && what != "ctx" && what != "cm_id") {
-      filters[word] = words.take_value(word);
-    } else {
-      throw UsageError(kResourceUsage);
-    }
-  }
+  const auto [what, target, filters] = take_resource_request(invocation);
   if (what.empty()) return show_objects(target, invocation.style);
   if (what == "ctx") return show_contexts(target, invocation.style);
   if (what == "cm_id") return show_cm_ids(invocation.style);

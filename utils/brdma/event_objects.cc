@@ -116,87 +116,112 @@ int follow(const EventFilter& filter, const OutputStyle& style, Json reply) {
   return 1;
 }
 
-}  // namespace
+// The words behind `event`.
+struct EventRequest {
+  EventFilter filter;
+  bool follows = false;
+  bool help = false;  // the words behind it do not count
+};
 
-int event_object(Invocation& invocation) {
+EventRequest take_event_request(Invocation& invocation) {
   Words& words = invocation.words;
   constexpr std::array<std::string_view, 2> kShow{"show", "list"};
-  EventFilter filter;
-  bool follows = false, first = true;
-  while (!words.empty()) {
-    if (take_style_option(words, invocation.style) || take_target(words, filter.target)) continue;
+  EventRequest request;
+  for (bool first = true; !words.empty() && !request.help;) {
+    if (take_style_option(words, invocation.style) || take_target(words, request.filter.target)) continue;
     const std::string word = words.take();
     if (word == "-f" || word == "--follow" || word == "follow") {
-      follows = true;
+      request.follows = true;
     } else if (word == "since" || word == "--since") {
-      filter.since_unix_ns = unix_ns() - seconds_of(words.take_value(word)) * 1'000'000'000;
+      request.filter.since_unix_ns = unix_ns() - seconds_of(words.take_value(word)) * 1'000'000'000;
     } else if (word == "help") {
-      std::printf("%s\n", kEventUsage);
-      print_types();
-      return 0;
+      request.help = true;
     } else if (is_type(word)) {
-      filter.types.push_back(word);
+      request.filter.types.push_back(word);
     } else if (!first || find_word(word, kShow) < 0) {
       throw UsageError("'" + word + "' is no type of event; " + kEventUsage);
     }
     first = false;
   }
-  Json reply = ask_events(0, false);
-  if (follows) {
-    // Without `since`: new events only.
-    if (!reply.is_null() && filter.since_unix_ns == 0) reply["events"] = Json::array();
-    return follow(filter, invocation.style, std::move(reply));
-  }
+  return request;
+}
+
+// The logged events that match.
+int show_events(const EventFilter& filter, const OutputStyle& style, const Json& reply) {
   std::vector<Record> records;
   if (!reply.is_null()) {
     for (const Json& event : reply.at("events")) {
-      if (matches(event, filter)) records.push_back(record_of(event, invocation.style));
+      if (matches(event, filter)) records.push_back(record_of(event, style));
     }
   }
-  print_records(records, invocation.style);
+  print_records(records, style);
   return 0;
 }
 
-int alarm_object(Invocation& invocation) {
+constexpr const char* kAlarmUsage =
+    "expected: brdma alarm [show], or brdma alarm set KEY VALUE ...; keys: see 'brdma system show config'";
+
+// KEY VALUE ... behind `alarm set`.
+Json take_alarm_settings(Invocation& invocation) {
   Words& words = invocation.words;
-  constexpr std::array<std::string_view, 3> kCommands{"show", "list", "set"};
-  while (!words.empty() && take_style_option(words, invocation.style)) {
-  }
-  const int command = words.empty() ? 0 : find_word(words.peek(), kCommands);
-  if (!words.empty() && command >= 0) words.take();
   Json changes = Json::object();
   control::Settings scratch;
   while (!words.empty()) {
     if (take_style_option(words, invocation.style)) continue;
     const std::string key = words.take();
     const control::Definition* const definition = control::find_definition(key);
-    if (command != 2 || definition == nullptr || !definition->key.starts_with("alarm.")) {
-      throw UsageError(
-          "expected: brdma alarm [show], or brdma alarm set KEY VALUE ...; keys: see 'brdma system show config'");
-    }
+    if (definition == nullptr || !definition->key.starts_with("alarm.")) throw UsageError(kAlarmUsage);
     const std::string value = words.take_value(key);
     if (!control::assign(*definition, value, scratch)) {
       throw UsageError(key + " '" + value + "': expected " + control::allowed_text(*definition));
     }
     changes[std::string(definition->key)] = value;
   }
-  if (command == 2 && changes.empty()) throw UsageError("expected: brdma alarm set KEY VALUE ...");
-  Json question = {{"query", command == 2 ? "alarm_set" : "alarms"}};
-  if (command == 2) question["settings"] = changes;
+  if (changes.empty()) throw UsageError("expected: brdma alarm set KEY VALUE ...");
+  return changes;
+}
+
+std::vector<Record> alarm_records(const Json& reply, const OutputStyle& style) {
   std::vector<Record> records;
-  const auto reply = ask_processes(question, {});
-  if (!reply && command == 2) return 1;
   int failed = 0;
-  if (reply) {
-    for (const auto& [head, answer] : process_answers(*reply, invocation.style, failed)) {
-      for (const Json& alarm : answer.at("alarms")) {
-        Record record = head;
-        record.fields.update(alarm);
-        records.push_back(std::move(record));
-      }
+  for (const auto& [head, answer] : process_answers(reply, style, failed)) {
+    for (const Json& alarm : answer.at("alarms")) {
+      Record& record = records.emplace_back(head);
+      record.fields.update(alarm);
     }
   }
-  print_records(records, invocation.style);
+  return records;
+}
+
+}  // namespace
+
+int event_object(Invocation& invocation) {
+  const auto [filter, follows, help] = take_event_request(invocation);
+  if (help) {
+    std::printf("%s\n", kEventUsage);
+    print_types();
+    return 0;
+  }
+  Json reply = ask_events(0, false);
+  if (!follows) return show_events(filter, invocation.style, reply);
+  // Without `since`: new events only.
+  if (!reply.is_null() && filter.since_unix_ns == 0) reply["events"] = Json::array();
+  return follow(filter, invocation.style, std::move(reply));
+}
+
+int alarm_object(Invocation& invocation) {
+  constexpr std::array<std::string_view, 3> kCommands{"show", "list", "set"};
+  const bool sets = take_command(invocation, kCommands) == 2;
+  Json question = {{"query", sets ? "alarm_set" : "alarms"}};
+  if (sets) {
+    question["settings"] = take_alarm_settings(invocation);
+  } else {
+    take_style_options(invocation.words, invocation.style);
+    if (!invocation.words.empty()) throw UsageError(kAlarmUsage);
+  }
+  const auto reply = ask_processes(question, {});
+  if (!reply && sets) return 1;
+  print_records(reply ? alarm_records(*reply, invocation.style) : std::vector<Record>{}, invocation.style);
   return 0;
 }
 

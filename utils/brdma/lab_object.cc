@@ -208,8 +208,7 @@ int pair(Invocation& invocation) {
 int lab_object(Invocation& invocation) {
   constexpr std::array<std::string_view, 11> kCommands{"help", "pair", "up",  "exec", "set",  "show",
                                                        "down", "list", "top", "link", "route"};
-  while (!invocation.words.empty() && take_style_option(invocation.words, invocation.style)) {
-  }
+  take_style_options(invocation.words, invocation.style);
   if (invocation.words.empty()) {
     print_lab_help();
     return 2;

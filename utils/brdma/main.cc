@@ -113,6 +113,11 @@ bool take_style_option(Words& words, OutputStyle& style) {
   return true;
 }
 
+void take_style_options(Words& words, OutputStyle& style) {
+  while (!words.empty() && take_style_option(words, style)) {
+  }
+}
+
 }  // namespace brdma
 
 int main(int argc, char** argv) {

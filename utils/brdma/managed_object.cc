@@ -52,15 +52,19 @@ int change(const char* query, const std::string& address, const Target& target, 
   return failed == 0 ? 0 : 1;
 }
 
+std::string take_address(Words& words) {
+  const std::string word = words.take();
+  const auto parsed = parse_address(word);
+  if (!parsed) throw UsageError("'" + word + "' is no address. " + kUsage);
+  return control::address_text(*parsed);
+}
+
 }  // namespace
 
 int managed_object(Invocation& invocation) {
   Words& words = invocation.words;
   constexpr std::array<std::string_view, 4> kCommands{"show", "list", "add", "remove"};
-  while (!words.empty() && take_style_option(words, invocation.style)) {
-  }
-  const int command = words.empty() ? 0 : find_word(words.peek(), kCommands);
-  if (command >= 0 && !words.empty()) words.take();
+  const int command = take_command(invocation, kCommands);
   const bool changes = command >= 2;
   Target target;
   std::string address;
@@ -71,10 +75,7 @@ int managed_object(Invocation& invocation) {
       continue;
     }
     if (!changes || !address.empty()) throw UsageError(kUsage);
-    const std::string word = words.take();
-    const auto parsed = parse_address(word);
-    if (!parsed) throw UsageError("'" + word + "' is no address. " + kUsage);
-    address = control::address_text(*parsed);
+    address = take_address(words);
   }
   if (!changes) return show(target, invocation.style);
   if (address.empty()) throw UsageError(kUsage);

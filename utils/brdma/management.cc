@@ -33,6 +33,15 @@ void say_failed(const Json& answer, const std::string& what, int& failed) {
 
 }  // namespace
 
+int take_command(Invocation& invocation, std::span<const std::string_view> commands) {
+  Words& words = invocation.words;
+  take_style_options(words, invocation.style);
+  if (words.empty()) return 0;
+  const int command = find_word(words.peek(), commands);
+  if (command >= 0) words.take();
+  return command;
+}
+
 bool take_target(Words& words, Target& target) {
   const std::string word = words.peek();
   if (word == "dev" || word == "link") {

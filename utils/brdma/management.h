@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "objects.h"
@@ -16,6 +18,9 @@ struct Target {
   std::string device;  // empty: all
   std::optional<std::uint32_t> qp;
 };
+// Takes options of style, then the command of an object. Its index in `commands`; 0: there is no word; -1: the next
+// word is none of them.
+[[nodiscard]] int take_command(Invocation& invocation, std::span<const std::string_view> commands);
 // Takes one filter, or returns false and takes nothing.
 bool take_target(Words& words, Target& target);
 

@@ -29,5 +29,7 @@ struct Invocation {
 
 // Takes -j, -p, -d, -dd if the next word is one of them.
 bool take_style_option(Words& words, OutputStyle& style);
+// Takes each of them that comes next.
+void take_style_options(Words& words, OutputStyle& style);
 
 }  // namespace brdma

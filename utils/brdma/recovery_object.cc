@@ -61,33 +61,46 @@ void put_in_force(Record& record, const Json& in_force, const OutputStyle& style
   }
 }
 
-int show_running(const Subject& subject, const Target& target, const OutputStyle& style) {
-  std::vector<Record> records;
-  int failed = 0;
-  if (const auto reply = ask_processes({{"query", "recovery"}}, target)) {
-    for (const Json& device : reply->at("devices")) {
-      if (target.qp) break;
-      Record record{"dev " + device.at("device").get<std::string>() + " set", {}};
-      if (style.json) record.fields = {{"ifname", device.at("device")}, {"scope", "device"}};
-      put_settings(record, subject, device.at("settings"), style);
-      records.push_back(std::move(record));
-    }
-    for_each_answer(*reply, style, failed, [&](ProcessAnswer& each) {
-      auto& [record, answer] = each;
-      if (style.json) record.fields["scope"] = target.qp ? "qp" : "process";
-      if (target.qp) {
-        record.fields.update({{"lqpn", answer.at("lqpn")}, {"own_settings", answer.at("own_settings")}});
-        put_in_force(record, answer.at("in_force"), style);
-      }
-      put_settings(record, subject, answer.at("settings"), style);
-      records.push_back(std::move(record));
-    });
+Record device_record(const Subject& subject, const std::string& device, const Json& kept, const OutputStyle& style) {
+  Record record{"dev " + device + " set", {}};
+  if (style.json) record.fields = {{"ifname", device}, {"scope", "device"}};
+  put_settings(record, subject, kept.at("settings"), style);
+  return record;
+}
+
+// The settings of a process, or of the queue pair that it was asked about.
+void put_answer(Record& record, const Subject& subject, const Json& answer, bool of_qp, const OutputStyle& style) {
+  if (style.json) record.fields["scope"] = of_qp ? "qp" : "process";
+  if (of_qp) {
+    record.fields.update({{"lqpn", answer.at("lqpn")}, {"own_settings", answer.at("own_settings")}});
+    put_in_force(record, answer.at("in_force"), style);
   }
+  put_settings(record, subject, answer.at("settings"), style);
+}
+
+// Prints them; the exit code. Throws if no process has the queue pair that was named.
+int print_answers(const std::vector<Record>& records, const Target& target, const OutputStyle& style, int failed) {
   print_records(records, style);
   if (target.qp && records.empty() && failed == 0) {
     throw std::runtime_error("no queue pair " + std::to_string(*target.qp));
   }
   return failed == 0 ? 0 : 1;
+}
+
+int show_running(const Subject& subject, const Target& target, const OutputStyle& style) {
+  const bool of_qp = target.qp.has_value();
+  std::vector<Record> records;
+  int failed = 0;
+  if (const auto reply = ask_processes({{"query", "recovery"}}, target)) {
+    for (const Json& device : of_qp ? Json::array() : reply->at("devices")) {
+      records.push_back(device_record(subject, device.at("device").get<std::string>(), device, style));
+    }
+    for_each_answer(*reply, style, failed, [&](ProcessAnswer& each) {
+      put_answer(each.record, subject, each.answer, of_qp, style);
+      records.push_back(std::move(each.record));
+    });
+  }
+  return print_answers(records, target, style, failed);
 }
 
 // KEY VALUE ..., checked here so that a mistake is reported as misuse before anything changes.
@@ -124,13 +137,6 @@ std::vector<std::string> devices_of(const Target& target) {
   return devices;
 }
 
-Record device_record(const Subject& subject, const std::string& device, const Json& kept, const OutputStyle& style) {
-  Record record{"dev " + device + " set", {}};
-  if (style.json) record.fields = {{"ifname", device}, {"scope", "device"}};
-  put_settings(record, subject, kept.at("settings"), style);
-  return record;
-}
-
 // From when on each setting applies in a process, as it has answered.
 void put_reach(Record& record, const Json& answer, bool of_qp, const OutputStyle& style) {
   record.fields["qp"] = answer.at("qp");
@@ -165,11 +171,7 @@ int set(const Subject& subject, Invocation& invocation) {
       records.push_back(std::move(record));
     }
   }
-  print_records(records, invocation.style);
-  if (of_qp && records.empty() && failed == 0) {
-    throw std::runtime_error("no queue pair " + std::to_string(*target.qp));
-  }
-  return failed == 0 ? 0 : 1;
+  return print_answers(records, target, invocation.style, failed);
 }
 
 std::uint32_t number_behind(Words& words, const std::string& word, std::uint32_t min, std::uint32_t max) {
@@ -182,12 +184,15 @@ std::uint32_t number_behind(Words& words, const std::string& word, std::uint32_t
   return number;
 }
 
-// `recovery retransmit`: retransmits unacknowledged packets of a queue pair by hand, or requests missing ones from its
-// peer.
-int retransmit(Invocation& invocation) {
+// A queue pair; `packets` only from a PSN on, and not of gaps.
+bool is_retransmit_question(const Json& question, const Target& target) {
+  if (!target.qp) return false;
+  return !question.contains("count") || (question.contains("psn") && !question.contains("gaps"));
+}
+
+Json take_retransmit_question(Invocation& invocation, Target& target) {
   constexpr std::uint32_t kPsnMax = 0xFF'FFFF, kWindowMax = 1u << 20;
   Words& words = invocation.words;
-  Target target;
   Json question = {{"query", "recovery_retransmit"}};
   while (!words.empty()) {
     if (take_style_option(words, invocation.style) || take_target(words, target)) continue;
@@ -203,10 +208,15 @@ int retransmit(Invocation& invocation) {
       throw UsageError("expected: " + std::string(kRetransmitUsage));
     }
   }
-  const bool counted = question.contains("count");
-  if (!target.qp || (counted && (question.contains("gaps") || !question.contains("psn")))) {
-    throw UsageError("expected: " + std::string(kRetransmitUsage));
-  }
+  if (!is_retransmit_question(question, target)) throw UsageError("expected: " + std::string(kRetransmitUsage));
+  return question;
+}
+
+// `recovery retransmit`: retransmits unacknowledged packets of a queue pair by hand, or requests missing ones from its
+// peer.
+int retransmit(Invocation& invocation) {
+  Target target;
+  const Json question = take_retransmit_question(invocation, target);
   std::vector<Record> records;
   int failed = 0;
   const auto reply = ask_processes(question, target);
@@ -216,39 +226,37 @@ int retransmit(Invocation& invocation) {
       if (each.answer.contains(key)) each.record.fields[key] = each.answer.at(key);
     records.push_back(std::move(each.record));
   });
+  return print_answers(records, target, invocation.style, failed);
+}
+
+// Three letters of it are enough.
+bool is_capabilities(std::string_view word) {
+  return word.size() > 2 && std::string_view{"capabilities"}.starts_with(word);
+}
+
+// `show capabilities`: the settings that there are.
+int show_setting_capabilities(const Subject& subject, Invocation& invocation) {
+  take_style_options(invocation.words, invocation.style);
+  if (!invocation.words.empty()) throw UsageError(subject.usage());
+  std::vector<Record> records;
+  for (const Json& row : setting_capabilities(subject.prefix())) records.push_back({"", row});
   print_records(records, invocation.style);
-  if (records.empty() && failed == 0) throw std::runtime_error("no queue pair " + std::to_string(*target.qp));
-  return failed == 0 ? 0 : 1;
+  return 0;
 }
 
 int settings_object(const Subject& subject, Invocation& invocation) {
   Words& words = invocation.words;
-  while (!words.empty() && take_style_option(words, invocation.style)) {
-  }
   constexpr std::array<std::string_view, 4> kCommands{"show", "list", "set", "retransmit"};
-  const int command = words.empty() ? 0 : find_word(words.peek(), kCommands);
-  if (command == 3 && !subject.congestion) {
+  const int command = take_command(invocation, kCommands);
+  if (command == 3 && subject.congestion) throw UsageError(subject.usage());
+  if (command == 3) return retransmit(invocation);
+  if (command == 2) return set(subject, invocation);
+  if (!words.empty() && is_capabilities(words.peek())) {
     words.take();
-    return retransmit(invocation);
+    return show_setting_capabilities(subject, invocation);
   }
-  if (command == 3) throw UsageError(subject.usage());
-  if (command == 2) {
-    words.take();
-    return set(subject, invocation);
-  }
-  if (command >= 0 && !words.empty()) words.take();
   Target target;
   bool running = false;
-  if (!words.empty() && words.peek().size() > 2 && std::string_view{"capabilities"}.starts_with(words.peek())) {
-    words.take();
-    while (!words.empty() && take_style_option(words, invocation.style)) {
-    }
-    if (!words.empty()) throw UsageError(subject.usage());
-    std::vector<Record> records;
-    for (const Json& row : setting_capabilities(subject.prefix())) records.push_back({"", row});
-    print_records(records, invocation.style);
-    return 0;
-  }
   while (!words.empty()) {
     if (take_style_option(words, invocation.style)) continue;
     if (!take_target(words, target)) throw UsageError(subject.usage());

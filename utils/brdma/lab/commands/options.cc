@@ -34,6 +34,36 @@ bool take_network_option(const std::string& name, const std::string& word, Words
   return false;
 }
 
+// An option with its value; `word` is taken already.
+void take_option(const std::string& word, Words& words, LabOptions& options) {
+  if (word == "--name") {
+    options.plan.name = words.take_value(word);
+    options.named = true;
+    if (!is_lab_name(options.plan.name)) {
+      throw UsageError("--name '" + options.plan.name + "': expected 1 to 40 letters, digits, '-', '_' or '.'");
+    }
+  } else if (word == "--hosts") {
+    options.plan.hosts = parse_number(word, words.take_value(word), 1, kHostsMax);
+    options.hosts_given = true;
+  } else if (word == "--topology") {
+    options.topology = words.take_value(word);
+  } else if (word == "--controller") {
+    options.plan.controller = words.take_value(word);
+  } else if (word == "--controller-key") {
+    options.plan.controller_key = std::filesystem::absolute(words.take_value(word)).string();
+  } else if (word == "--interval") {
+    options.interval_ms = parse_number(word, words.take_value(word), 10, 3'600'000);
+  } else if (word == "--count") {
+    options.count = parse_number(word, words.take_value(word), 1, 1'000'000);
+  } else if (word == "--wait") {
+    options.wait_seconds = parse_number(word, words.take_value(word), 0, 3600);
+  } else if (!take_network_option(word.substr(std::min<std::size_t>(2, word.size())), word, words,
+                                  options.plan.network) &&
+             !take_setting(word, words)) {
+    throw UsageError("unknown option '" + word + "': see 'brdma lab help'");
+  }
+}
+
 }  // namespace
 
 LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
@@ -41,47 +71,23 @@ LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
   Words& words = invocation.words;
   while (!words.empty()) {
     if (take_style_option(words, invocation.style)) continue;
-    std::string word = words.take();
+    const std::string word = words.take();
     if (word == "--") {
       options.command = words.take_rest();
       break;
     }
-    if (!word.starts_with("-")) {
-      if (options.operands.size() < operands_max) {
-        options.operands.push_back(word);
-        continue;
-      }
-      if (operands_max == 0) throw UsageError("'" + word + "' is not expected here: programs stand behind --");
-      options.command = words.take_rest();
-      options.command.insert(options.command.begin(), word);
-      break;
+    if (word.starts_with("-")) {
+      take_option(word, words, options);
+      continue;
     }
-    if (word == "--name") {
-      options.plan.name = words.take_value(word);
-      options.named = true;
-      if (!is_lab_name(options.plan.name)) {
-        throw UsageError("--name '" + options.plan.name + "': expected 1 to 40 letters, digits, '-', '_' or '.'");
-      }
-    } else if (word == "--hosts") {
-      options.plan.hosts = parse_number(word, words.take_value(word), 1, kHostsMax);
-      options.hosts_given = true;
-    } else if (word == "--topology") {
-      options.topology = words.take_value(word);
-    } else if (word == "--controller") {
-      options.plan.controller = words.take_value(word);
-    } else if (word == "--controller-key") {
-      options.plan.controller_key = std::filesystem::absolute(words.take_value(word)).string();
-    } else if (word == "--interval") {
-      options.interval_ms = parse_number(word, words.take_value(word), 10, 3'600'000);
-    } else if (word == "--count") {
-      options.count = parse_number(word, words.take_value(word), 1, 1'000'000);
-    } else if (word == "--wait") {
-      options.wait_seconds = parse_number(word, words.take_value(word), 0, 3600);
-    } else if (!take_network_option(word.substr(std::min<std::size_t>(2, word.size())), word, words,
-                                    options.plan.network) &&
-               !take_setting(word, words)) {
-      throw UsageError("unknown option '" + word + "': see 'brdma lab help'");
+    if (options.operands.size() < operands_max) {
+      options.operands.push_back(word);
+      continue;
     }
+    if (operands_max == 0) throw UsageError("'" + word + "' is not expected here: programs stand behind --");
+    options.command = words.take_rest();
+    options.command.insert(options.command.begin(), word);
+    break;
   }
   return options;
 }

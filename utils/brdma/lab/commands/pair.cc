@@ -42,6 +42,7 @@ struct Side {
   bool terminated = false;          // by this process
 
   [[nodiscard]] bool running() const { return pid > 0 && !exit_code; }
+  [[nodiscard]] bool over() const { return !running() && !output.valid(); }
 };
 
 class Pair {
@@ -59,6 +60,10 @@ class Pair {
   void start(Side& side, std::vector<std::string> command);
   void start_client();
   void loop();
+  // What the loop waits for, in this order: a signal, output of the server, output of the client, a listening server.
+  using Polled = std::array<pollfd, 4>;
+  [[nodiscard]] Polled to_poll() const;
+  void handle(const Polled& polled);
   void handle_signals();
   void reap();
   void reap(Side& side, Side& other);
@@ -216,22 +221,28 @@ void Pair::show_progress(Instant now) {
                text.c_str());
 }
 
+Pair::Polled Pair::to_poll() const {
+  // poll(2) ignores -1, which a closed descriptor has.
+  return {pollfd{signals_.get(), POLLIN, 0}, pollfd{server_.output.get(), POLLIN, 0},
+          pollfd{client_.output.get(), POLLIN, 0}, pollfd{listen_watch_ ? listen_watch_->fd() : -1, POLLIN, 0}};
+}
+
+void Pair::handle(const Polled& polled) {
+  if (polled[1].revents != 0) read_output(server_);
+  if (polled[2].revents != 0) read_output(client_);
+  if (polled[0].revents != 0) handle_signals();
+  reap();
+  if (polled[3].revents != 0 && server_.running()) start_client();
+}
+
 void Pair::loop() {
-  while (server_.running() || client_.running() || server_.output.valid() || client_.output.valid()) {
+  while (!server_.over() || !client_.over()) {
     const Instant now = io::monotonic_now();
     enforce_deadline(server_, now);
     enforce_deadline(client_, now);
     show_progress(now);
-    std::array<pollfd, 4> polled{pollfd{signals_.get(), POLLIN, 0},
-                                 pollfd{server_.output.valid() ? server_.output.get() : -1, POLLIN, 0},
-                                 pollfd{client_.output.valid() ? client_.output.get() : -1, POLLIN, 0},
-                                 pollfd{listen_watch_ ? listen_watch_->fd() : -1, POLLIN, 0}};
-    if (poll(polled.data(), polled.size(), timeout_ms(now)) < 0) continue;
-    if (polled[1].revents != 0) read_output(server_);
-    if (polled[2].revents != 0) read_output(client_);
-    if (polled[0].revents != 0) handle_signals();
-    reap();
-    if (polled[3].revents != 0 && server_.running()) start_client();
+    Polled polled = to_poll();
+    if (poll(polled.data(), polled.size(), timeout_ms(now)) >= 0) handle(polled);
   }
   clear_progress();
 }

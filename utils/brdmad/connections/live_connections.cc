@@ -73,21 +73,29 @@ void LiveConnections::forget(const Ids& ids, const cm::Endpoints& endpoints) {
   clear_row(ids.ours);
 }
 
+void LiveConnections::accepted(const cm::Endpoints& endpoints, std::uint64_t transaction, const wire::CmRep& rep) {
+  const auto asked = connections_.find(rep.remote_comm_id);
+  if (asked == connections_.end() || asked->second.endpoints != endpoints || asked->second.remote_id != 0) return;
+  if (asked->second.transaction != transaction) return;
+  asked->second.remote_id = rep.local_comm_id;
+  asked->second.remote_qpn = rep.qpn;
+  write_row(asked->second);
+}
+
+void LiveConnections::rejected(const cm::Endpoints& endpoints, std::uint64_t transaction, const wire::CmRej& rej) {
+  const auto entry = connections_.find(rej.remote_comm_id);
+  if (entry == connections_.end() || entry->second.transaction != transaction) return;
+  forget({rej.remote_comm_id, rej.local_comm_id == 0 ? entry->second.remote_id : rej.local_comm_id}, endpoints);
+}
+
 void LiveConnections::received(const cm::Endpoints& endpoints, const wire::CmMad& mad) {
   if (const auto* req = std::get_if<wire::CmReq>(&mad.message)) {
     requests_.push_back({endpoints, req->local_comm_id, req->qpn});
     if (requests_.size() > kRequestsMax) requests_.pop_front();
   } else if (const auto* rep = std::get_if<wire::CmRep>(&mad.message)) {
-    const auto asked = connections_.find(rep->remote_comm_id);
-    if (asked == connections_.end() || asked->second.endpoints != endpoints || asked->second.remote_id != 0) return;
-    if (asked->second.transaction != mad.transaction) return;
-    asked->second.remote_id = rep->local_comm_id;
-    asked->second.remote_qpn = rep->qpn;
-    write_row(asked->second);
+    accepted(endpoints, mad.transaction, *rep);
   } else if (const auto* rej = std::get_if<wire::CmRej>(&mad.message)) {
-    const auto entry = connections_.find(rej->remote_comm_id);
-    if (entry == connections_.end() || entry->second.transaction != mad.transaction) return;
-    forget({rej->remote_comm_id, rej->local_comm_id == 0 ? entry->second.remote_id : rej->local_comm_id}, endpoints);
+    rejected(endpoints, mad.transaction, *rej);
   } else if (const auto* dreq = std::get_if<wire::CmDreq>(&mad.message)) {
     forget({dreq->remote_comm_id, dreq->local_comm_id}, endpoints);
   } else if (const auto* drep = std::get_if<wire::CmDrep>(&mad.message)) {

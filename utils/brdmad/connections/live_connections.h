@@ -44,6 +44,8 @@ class LiveConnections {
     std::uint32_t ours = 0, theirs = 0;
   };
   void forget(const Ids& ids, const cm::Endpoints& endpoints);
+  void accepted(const cm::Endpoints& endpoints, std::uint64_t transaction, const wire::CmRep& rep);
+  void rejected(const cm::Endpoints& endpoints, std::uint64_t transaction, const wire::CmRej& rej);
   void write_row(const ConnectionRecord& connection);
   void clear_row(std::uint32_t id);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <system_error>
 
@@ -19,6 +20,15 @@ std::string contents_of(const std::string& path) {
 char state_of(const std::string& stat) {
   const std::size_t name_end = stat.rfind(')');
   return name_end == std::string::npos || name_end + 2 >= stat.size() ? '\0' : stat[name_end + 2];
+}
+
+// A cgroup's path as a mount shows it whose root is this cgroup; none: it is not below that one.
+std::optional<std::string_view> path_below(std::string_view root, std::string_view path) {
+  if (root == "/") return path;
+  if (!path.starts_with(root)) return std::nullopt;
+  const std::string_view below = path.substr(root.size());
+  if (!below.empty() && !below.starts_with('/')) return std::nullopt;
+  return below;
 }
 
 }  // namespace
@@ -62,18 +72,14 @@ std::string Freezers::state_file(std::string_view cgroup_line) const {
   const std::size_t second = first == std::string_view::npos ? first : cgroup_line.find(':', first + 1);
   if (second == std::string_view::npos) return {};
   const std::string controllers = "," + std::string(cgroup_line.substr(first + 1, second - first - 1)) + ",";
-  std::string_view path = cgroup_line.substr(second + 1);
+  const std::string_view path = cgroup_line.substr(second + 1);
   const bool unified = controllers == ",,";
   if ((!unified && controllers.find(",freezer,") == std::string::npos) || path.starts_with("/..")) return {};
   for (const Mount& mount : mounts_) {
     if (mount.unified != unified) continue;
-    if (mount.root != "/") {
-      if (!path.starts_with(mount.root)) continue;
-      const std::string_view below = path.substr(mount.root.size());
-      if (!below.empty() && !below.starts_with('/')) continue;
-      path = below;
-    }
-    const std::string place = mount.point + (path == "/" ? "" : std::string(path));
+    const auto below = path_below(mount.root, path);
+    if (!below) continue;
+    const std::string place = mount.point + (*below == "/" ? "" : std::string(*below));
     return place + (unified ? "/cgroup.events" : "/freezer.state");
   }
   return {};

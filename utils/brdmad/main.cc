@@ -68,6 +68,26 @@ void open_log(const Options& options) {
   spdlog::set_default_logger(std::move(logger));
 }
 
+std::string everything_from(int fd) {
+  std::string text;
+  std::array<char, 1024> buffer{};
+  ssize_t got = 0;
+  while ((got = ::read(fd, buffer.data(), buffer.size())) > 0)
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  return text;
+}
+
+// Waits for the daemon's answer, one line as for --ready-fd, and exits accordingly.
+[[noreturn]] void exit_when_answered(int ready_pipe) {
+  std::string answer = everything_from(ready_pipe);
+  while (!answer.empty() && answer.back() == '\n') answer.pop_back();
+  if (answer == "ready") std::exit(0);
+  if (answer == "taken") answer = "another brdmad serves this network namespace";
+  if (answer.starts_with("error ")) answer.erase(0, answer.find(' ', 6) + 1);
+  std::fprintf(stderr, "brdmad: %s\n", answer.empty() ? "it ended before it was ready" : answer.c_str());
+  std::exit(1);
+}
+
 // Continues in a process of its own session with ready_fd set; in the calling one, waits for its answer and exits.
 void go_to_background(Options& options) {
   std::array<int, 2> ends{};
@@ -76,17 +96,7 @@ void go_to_background(Options& options) {
   if (child < 0) std::exit(1);
   if (child > 0) {
     ::close(ends[1]);
-    std::string answer;
-    std::array<char, 1024> buffer{};
-    ssize_t got = 0;
-    while ((got = ::read(ends[0], buffer.data(), buffer.size())) > 0)
-      answer.append(buffer.data(), static_cast<std::size_t>(got));
-    while (!answer.empty() && answer.back() == '\n') answer.pop_back();
-    if (answer == "ready") std::exit(0);
-    if (answer == "taken") answer = "another brdmad serves this network namespace";
-    if (answer.starts_with("error ")) answer.erase(0, answer.find(' ', 6) + 1);
-    std::fprintf(stderr, "brdmad: %s\n", answer.empty() ? "it ended before it was ready" : answer.c_str());
-    std::exit(1);
+    exit_when_answered(ends[0]);
   }
   ::setsid();
   if (::fork() != 0) ::_exit(0);  // never again a session leader: no terminal can become ours

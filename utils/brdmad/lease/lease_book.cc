@@ -382,6 +382,27 @@ Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const i
   return *slot;
 }
 
+// False: the slot has no lease, or its lease has just ended; else it continues with this connection.
+bool LeaseBook::adopt_lease(std::uint32_t slot, KeptLease& lease) {
+  SlotRecord& record = state_.slots[slot];
+  if (!brdma::daemon::has_lease(record)) {
+    if (lease.connection.valid()) static_cast<void>(send_release(channel_, slot));
+    return false;
+  }
+  pages_[slot] = StatisticsMapping::adopt(std::move(lease.statistics));
+  connections_[slot] = lease.connection.get();
+  // Without a connection nobody waits: the worker died before it could hand the connection over.
+  const bool lives = !record.folded && lease.connection.valid() && pages_[slot].valid() &&
+                     tables_.contains(table_owner(slot)) &&
+                     (record.state == SlotState::kLeased || response_again(slot, lease.connection.get()));
+  if (!lives) {
+    finish(slot);
+    return false;
+  }
+  record.state = SlotState::kLeased;
+  return true;
+}
+
 std::vector<LeaseBook::Adopted> LeaseBook::adopt(Kept& kept) {
   std::vector<Adopted> result;
   finish_folding(state_);
@@ -391,24 +412,8 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(Kept& kept) {
     if (table.valid()) tables_.emplace(owner, std::move(table));
   }
   for (std::uint32_t slot = io::kFirstLeasableSlot; slot < state_.slots_end; ++slot) {
-    const SlotRecord& record = state_.slots[slot];
     KeptLease lease = std::move(kept.leases[slot]);
-    if (!brdma::daemon::has_lease(record)) {
-      if (lease.connection.valid()) static_cast<void>(send_release(channel_, slot));
-      continue;
-    }
-    pages_[slot] = StatisticsMapping::adopt(std::move(lease.statistics));
-    connections_[slot] = lease.connection.get();
-    // Without a connection nobody waits: the worker died before it could hand the connection over.
-    const bool lives = !record.folded && lease.connection.valid() && pages_[slot].valid() &&
-                       tables_.contains(table_owner(slot)) &&
-                       (record.state == SlotState::kLeased || response_again(slot, lease.connection.get()));
-    if (!lives) {
-      finish(slot);
-      continue;
-    }
-    state_.slots[slot].state = SlotState::kLeased;
-    result.push_back({slot, std::move(lease.connection)});
+    if (adopt_lease(slot, lease)) result.push_back({slot, std::move(lease.connection)});
   }
   for (const ExtraSlot& extra : extra_slots(state_)) {
     if (!brdma::daemon::has_lease(state_.slots[extra.lessee])) state_.slots[extra.slot].state = SlotState::kFree;

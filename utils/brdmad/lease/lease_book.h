@@ -119,6 +119,7 @@ class LeaseBook {
   [[nodiscard]] bool may_extend(std::uint32_t uid) const;
   [[nodiscard]] ContextError open_up_to(std::uint32_t slot);
   ContextError steer_all();
+  [[nodiscard]] bool adopt_lease(std::uint32_t slot, KeptLease& lease);
   void take_back_extra(std::uint32_t lessee);
 
   SharedState& state_;

@@ -31,25 +31,42 @@ std::uint32_t totals_of(SharedState& state, std::string_view device) {
   return at;
 }
 
+// A user's slots.
+struct OwnSlots {
+  std::uint32_t count = 0, resting = 0;  // all of them; free ones
+  std::optional<std::uint32_t> longest;  // of the free ones, the one that has been free longest
+};
+OwnSlots own_slots(const SharedState& state, std::uint32_t uid, std::uint32_t end) {
+  OwnSlots own;
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < end; ++slot) {
+    const SlotRecord& record = state.slots[slot];
+    if (!record.has_owner || record.uid != uid) continue;
+    ++own.count;
+    if (record.state != SlotState::kFree) continue;
+    ++own.resting;
+    if (!own.longest || record.freed_at < state.slots[*own.longest].freed_at) own.longest = slot;
+  }
+  return own;
+}
+
+// The first slot without an owner; those from `touched` on have none.
+std::optional<std::uint32_t> unused_slot(const SharedState& state, std::uint32_t touched, const SlotLimits& limits) {
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < std::min(touched, limits.unused_end); ++slot) {
+    const SlotRecord& record = state.slots[slot];
+    if (record.state == SlotState::kFree && !record.has_owner) return slot;
+  }
+  if (touched < std::min(limits.end, limits.unused_end)) return touched;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid, const SlotLimits& limits) {
-  std::optional<std::uint32_t> longest, unused;
-  std::uint32_t resting = 0, owned = 0;
   const std::uint32_t touched = std::max(std::min(state.slots_end, limits.end), io::kFirstLeasableSlot);
-  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < touched; ++slot) {
-    const SlotRecord& record = state.slots[slot];
-    const bool own = record.has_owner && record.uid == uid;
-    if (own) ++owned;
-    if (record.state != SlotState::kFree) continue;
-    if (!record.has_owner && !unused && slot < limits.unused_end) unused = slot;
-    if (!own) continue;
-    ++resting;
-    if (!longest || record.freed_at < state.slots[*longest].freed_at) longest = slot;
-  }
-  if (!unused && touched < std::min(limits.end, limits.unused_end)) unused = touched;
-  if (owned >= limits.owned_max) unused.reset();
-  return longest && (resting >= kRestingSlots || !unused) ? longest : unused;
+  const OwnSlots own = own_slots(state, uid, touched);
+  std::optional<std::uint32_t> unused;
+  if (own.count < limits.owned_max) unused = unused_slot(state, touched, limits);
+  return own.longest && (own.resting >= kRestingSlots || !unused) ? own.longest : unused;
 }
 
 std::optional<std::uint32_t> choose_extra_slot(const SharedState& state, std::uint32_t first) {

@@ -36,22 +36,28 @@ JsonScanner::Result JsonScanner::structure(char byte) {
     case Expect::kBegin:
       return byte == '{' ? open(true) : Result::kBad;
     case Expect::kFirstKey:
-      if (byte == '}') return close(true);
-      [[fallthrough]];
+      return byte == '}' ? close(true) : begin_key(byte);
     case Expect::kKey:
-      key_ = true;
-      return byte == '"' ? expect(Expect::kText) : Result::kBad;
+      return begin_key(byte);
     case Expect::kColon:
       return byte == ':' ? expect(Expect::kValue) : Result::kBad;
     case Expect::kFirstValue:
-      if (byte == ']') return close(false);
-      return begin_value(byte);
+      return byte == ']' ? close(false) : begin_value(byte);
     case Expect::kValue:
       return begin_value(byte);
     default:
-      if (byte == ',') return expect(in_object() ? Expect::kKey : Expect::kValue);
-      return byte == '}' || byte == ']' ? close(byte == '}') : Result::kBad;
+      return after_value(byte);
   }
+}
+
+JsonScanner::Result JsonScanner::begin_key(char byte) {
+  key_ = true;
+  return byte == '"' ? expect(Expect::kText) : Result::kBad;
+}
+
+JsonScanner::Result JsonScanner::after_value(char byte) {
+  if (byte == ',') return expect(in_object() ? Expect::kKey : Expect::kValue);
+  return byte == '}' || byte == ']' ? close(byte == '}') : Result::kBad;
 }
 
 JsonScanner::Result JsonScanner::begin_value(char byte) {
@@ -108,32 +114,32 @@ JsonScanner::Result JsonScanner::hex(char byte) {
 
 JsonScanner::Result JsonScanner::number(char byte) {
   if (++length_ > kNumberMax) return Result::kBad;
-  const auto go = [this](Number next) {
-    number_ = next;
-    return Result::kMore;
-  };
-  const bool digit = is_digit(byte), whole = number_ == Number::kZero || number_ == Number::kWhole;
+  const bool digit = is_digit(byte);
   switch (number_) {
     case Number::kMinus:
-      return digit ? go(byte == '0' ? Number::kZero : Number::kWhole) : Result::kBad;
+      return digit ? enter(byte == '0' ? Number::kZero : Number::kWhole) : Result::kBad;
     case Number::kPoint:
-      return digit ? go(Number::kFraction) : Result::kBad;
+      return digit ? enter(Number::kFraction) : Result::kBad;
     case Number::kE:
-      digits_ = 0;
-      if (byte == '+' || byte == '-') return go(Number::kSign);
+      if (byte == '+' || byte == '-') return enter(Number::kSign);
       [[fallthrough]];
     case Number::kSign:
       digits_ = 1;
-      return digit ? go(Number::kExponent) : Result::kBad;
+      return digit ? enter(Number::kExponent) : Result::kBad;
     default:
-      break;
+      return number_or_end(byte);
   }
-  if (digit) {
+}
+
+// The number is well-formed so far: one more digit, its next part, or what comes behind it.
+JsonScanner::Result JsonScanner::number_or_end(char byte) {
+  const bool whole = number_ == Number::kZero || number_ == Number::kWhole;
+  if (is_digit(byte)) {
     const bool too_long = number_ == Number::kExponent && ++digits_ > 2;
     return number_ == Number::kZero || too_long ? Result::kBad : Result::kMore;
   }
-  if (byte == '.' && whole) return go(Number::kPoint);
-  if ((byte == 'e' || byte == 'E') && number_ != Number::kExponent) return go(Number::kE);
+  if (byte == '.' && whole) return enter(Number::kPoint);
+  if ((byte == 'e' || byte == 'E') && number_ != Number::kExponent) return enter(Number::kE);
   expect_ = Expect::kAfterValue;
   return byte == ' ' ? Result::kMore : structure(byte);
 }

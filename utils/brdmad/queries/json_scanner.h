@@ -41,18 +41,26 @@ class JsonScanner {
     kNumber,
     kWord,
   };
+  // By the byte that was taken last.
   enum class Number : std::uint8_t { kMinus, kZero, kWhole, kPoint, kFraction, kE, kSign, kExponent };
 
   Result structure(char byte);
+  Result begin_key(char byte);
   Result begin_value(char byte);
+  Result after_value(char byte);
   Result open(bool object);
   Result close(bool object);
   Result text(char byte);
   Result hex(char byte);
   Result number(char byte);
+  Result number_or_end(char byte);
   Result word(char byte);
   Result expect(Expect next) {
     expect_ = next;
+    return Result::kMore;
+  }
+  Result enter(Number part) {
+    number_ = part;
     return Result::kMore;
   }
   [[nodiscard]] bool in_object() const { return (objects_ >> depth_ & 1) != 0; }

@@ -50,6 +50,17 @@ std::optional<std::uint64_t> number_of(std::string_view text) {
   return number;
 }
 
+// The member [begin, end) of an object's text without its last brace, and one comma: the one behind it, or for the last
+// member the one before it, if it is not the first too.
+void erase_member(std::string& text, std::size_t begin, std::size_t end, bool first) {
+  if (end < text.size()) {
+    ++end;
+  } else if (!first) {
+    --begin;
+  }
+  text.erase(begin, end - begin);
+}
+
 }  // namespace
 
 AnswerMembers error_members(const ContextError& reason) {
@@ -121,25 +132,27 @@ void LeaseLink::take_in_object(char byte) {
   if (result == JsonScanner::Result::kComplete) line_ = Line::kComplete;
 }
 
-// Takes the lease's members out of the text, the last one first, each with a comma.
-void LeaseLink::finish() {
-  std::string text = std::exchange(text_, {});
-  std::optional<std::uint64_t> id;
-  bool plain = true;
-  text.pop_back();
+// Takes the lease's members out of the text, the last one first, and the question's number with them. False: a name has
+// escapes.
+bool LeaseLink::take_lease_members(std::string& text, std::optional<std::uint64_t>& id) const {
   for (std::size_t i = members_.size(); i-- > 0;) {
     const Span& span = members_[i];
-    if (trimmed(std::string_view(text).substr(span.begin, span.end - span.begin)).empty()) continue;  // of {}
-    const auto member = member_of(std::string_view(text).substr(span.begin, span.end - span.begin));
-    if (!member) {
-      plain = false;
-      break;
-    }
+    const std::string_view member_text = std::string_view(text).substr(span.begin, span.end - span.begin);
+    if (trimmed(member_text).empty()) continue;  // of {}
+    const auto member = member_of(member_text);
+    if (!member) return false;
     if (std::ranges::find(kLeaseMembers, member->name) == kLeaseMembers.end()) continue;
     if (member->name == "id") id = number_of(member->value);
-    const bool last = span.end == text.size();
-    text.erase(last && i > 0 ? span.begin - 1 : span.begin, span.end - span.begin + (last && i == 0 ? 0 : 1));
+    erase_member(text, span.begin, span.end, i == 0);
   }
+  return true;
+}
+
+void LeaseLink::finish() {
+  std::string text = std::exchange(text_, {});
+  text.pop_back();
+  std::optional<std::uint64_t> id;
+  const bool plain = take_lease_members(text, id);
   forget_line();
   line_ = Line::kBegin;
   if (!plain) return fail({EPROTO, "its answer is malformed"});

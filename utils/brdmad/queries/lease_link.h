@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,7 +54,7 @@ class LeaseLink {
   };
   void take_byte(char byte);
   void take_in_object(char byte);
-  void end_member();
+  [[nodiscard]] bool take_lease_members(std::string& text, std::optional<std::uint64_t>& id) const;
   void finish();
   void forget_line();
   void fail(const ContextError& reason);

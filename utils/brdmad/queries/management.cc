@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <map>
@@ -180,23 +181,53 @@ std::string text_of(const Json& request, const char* key) {
   return found != request.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
+Question parsed_question(const Json& request) {
+  Question question{.query = text_of(request, "query"),
+                    .device = text_of(request, "device"),
+                    .qp = std::nullopt,
+                    .settings = {},
+                    .what = text_of(request, "what"),
+                    .destination = text_of(request, "destination"),
+                    .packets = Json::object()};
+  for (const char* key : {"psn", "count", "gaps"})
+    if (const auto found = request.find(key); found != request.end()) question.packets[key] = *found;
+  if (const auto qp = request.find("qp"); qp != request.end() && qp->is_number_unsigned()) {
+    question.qp = qp->get<std::uint32_t>();
+  }
+  if (const auto settings = request.find("settings"); settings != request.end()) question.settings = *settings;
+  return question;
+}
+
+// Queries without values of their own, and what the processes are to do.
+struct PlainQuery {
+  std::string_view query, what;  // an empty `what` matches any
+  const char* action;
+
+  [[nodiscard]] bool matches(const Question& question) const {
+    return query == question.query && (what.empty() || what == question.what);
+  }
+};
+constexpr std::array kPlainQueries{PlainQuery{"recovery", "", "recovery"},
+                                   PlainQuery{"queue_pair_statistics", "", "statistics"},
+                                   PlainQuery{"managed", "", "managed"},
+                                   PlainQuery{"resource", "qp", "queue_pairs"},
+                                   PlainQuery{"resource", "objects", "objects"},
+                                   PlainQuery{"resource", "cq", "completion_queues"},
+                                   PlainQuery{"resource", "mr", "memory_regions"},
+                                   PlainQuery{"resource", "gap", "gaps"},
+                                   PlainQuery{"resource", "duplicate", "duplicates"}};
+
 // The question to the processes. Null: not one of this kind.
 Json question_of(const Question& question) {
   Json asked;
-  if (question.query == "recovery") asked["do"] = "recovery";
+  for (const PlainQuery& plain : kPlainQueries) {
+    if (plain.matches(question)) asked["do"] = plain.action;
+  }
   if (question.query == "recovery_set") asked = {{"do", "set"}, {"settings", question.settings}};
-  if (question.query == "queue_pair_statistics") asked["do"] = "statistics";
-  if (question.query == "resource" && question.what == "qp") asked["do"] = "queue_pairs";
-  if (question.query == "resource" && question.what == "objects") asked["do"] = "objects";
-  if (question.query == "resource" && question.what == "cq") asked["do"] = "completion_queues";
-  if (question.query == "resource" && question.what == "mr") asked["do"] = "memory_regions";
-  if (question.query == "resource" && question.what == "gap") asked["do"] = "gaps";
-  if (question.query == "resource" && question.what == "duplicate") asked["do"] = "duplicates";
   if (question.query == "recovery_retransmit") {
     asked = question.packets;
     asked["do"] = "retransmit";
   }
-  if (question.query == "managed") asked["do"] = "managed";
   if (question.query == "managed_add") asked = {{"do", "manage"}, {"destination", question.destination}};
   if (question.query == "managed_remove") asked = {{"do", "release"}, {"destination", question.destination}};
   if (!asked.is_null() && question.qp) asked["qp"] = *question.qp;
@@ -301,53 +332,44 @@ void ask_processes(SessionHost& host, std::uint32_t asker, const Question& quest
   inquiry->start();
 }
 
+void refuse(const Done& done, const ContextError& reason) { done(line_of(error_json(reason))); }
+
+// Events and alarms: of this daemon, not of the processes. A query for events waits for one.
+bool begin_watch(SessionHost& host, std::uint32_t asker_uid, const Json& request, bool waits, const Done& done) {
+  if (waits && !host.accounts().begin_question(asker_uid)) {
+    refuse(done, too_many_questions());
+    return true;
+  }
+  const Watch::Asker asker{.may_change = may_change(asker_uid, ::geteuid()),
+                           .sees_only = host.options().system && host.accounts().limited(asker_uid)
+                                            ? std::optional{asker_uid}
+                                            : std::nullopt};
+  return host.watch().answer(request, asker, [&accounts = host.accounts(), asker_uid, waits, done](std::string text) {
+    if (waits) accounts.end_question(asker_uid);
+    done(std::move(text));
+  });
+}
+
 }  // namespace
 
 bool begin_management(SessionHost& host, std::uint32_t asker_uid, std::string_view line, Done done) {
   const Json request = control::parse_json(line);
   if (!request.is_object()) return false;
-  Question question{.query = text_of(request, "query"),
-                    .device = text_of(request, "device"),
-                    .qp = std::nullopt,
-                    .settings = {},
-                    .what = text_of(request, "what"),
-                    .destination = text_of(request, "destination"),
-                    .packets = Json::object()};
-  for (const char* key : {"psn", "count", "gaps"})
-    if (const auto found = request.find(key); found != request.end()) question.packets[key] = *found;
-  if (const auto qp = request.find("qp"); qp != request.end() && qp->is_number_unsigned()) {
-    question.qp = qp->get<std::uint32_t>();
-  }
-  if (const auto settings = request.find("settings"); settings != request.end()) question.settings = *settings;
+  const Question question = parsed_question(request);
   const bool of_watch = question.query == "events" || question.query.starts_with("alarm");
   if (question_of(question).is_null() && !of_watch) return false;
-  const auto refuse = [&done](const ContextError& reason) { done(line_of(error_json(reason))); };
   if (!may_use(host.options(), asker_uid) && asker_uid != 0) {
-    refuse(not_for_you());
+    refuse(done, not_for_you());
     return true;
   }
-  if (of_watch) {
-    const bool waits = question.query == "events";
-    if (waits && !host.accounts().begin_question(asker_uid)) {
-      refuse(too_many_questions());
-      return true;
-    }
-    const Watch::Asker asker{.may_change = may_change(asker_uid, ::geteuid()),
-                             .sees_only = host.options().system && host.accounts().limited(asker_uid)
-                                              ? std::optional{asker_uid}
-                                              : std::nullopt};
-    return host.watch().answer(request, asker, [&accounts = host.accounts(), asker_uid, waits, done](std::string text) {
-      if (waits) accounts.end_question(asker_uid);
-      done(std::move(text));
-    });
-  }
+  if (of_watch) return begin_watch(host, asker_uid, request, question.query == "events", done);
   if (question.query == "recovery_retransmit" && !question.qp) {
-    refuse({EINVAL, "name a queue pair"});
+    refuse(done, {EINVAL, "name a queue pair"});
     return true;
   }
   if (question.query == "recovery_set") {
     if (const auto wrong = keep_change(host, asker_uid, question)) {
-      refuse(*wrong);
+      refuse(done, *wrong);
       return true;
     }
   }

@@ -151,6 +151,28 @@ bool take(const Message& message, Descriptors& came, Vault::Found& found) {
   return false;
 }
 
+// Kinds of entries that may come after kComplete.
+bool may_be_added(Kind kind) { return kind == Kind::kLeases || kind == Kind::kTables || kind == Kind::kSteering; }
+
+// The log as far as it was read: its last complete generation, and the one that follows.
+struct Generations {
+  Vault::Found complete, growing;
+  std::uint64_t complete_number = 0, growing_number = 0;
+
+  // The next message. False: not one that may stand here.
+  bool take_next(const Message& message, Descriptors& came) {
+    const auto [magic, kind, number, first, count] = message.header;
+    const bool adds = may_be_added(kind) && number == complete_number;
+    if (kind == Kind::kBasis) growing_number = number;
+    if (!adds && number != growing_number) return true;  // remains of an older one
+    if (!take(message, came, adds ? complete : growing)) return false;
+    if (kind != Kind::kComplete) return true;
+    complete = std::exchange(growing, {});
+    complete_number = std::exchange(growing_number, 0);
+    return true;
+  }
+};
+
 }  // namespace
 
 Vault Vault::create() {
@@ -177,29 +199,19 @@ Result<Vault::Found, ContextError> Vault::look(int fd) {
     return ContextError{error, std::string("cannot take over what the brdmad before left: ") + std::strerror(error)};
   };
   if (!set_peek_offset(fd, 0)) return failed(errno);
-  Found growing, complete;
-  std::uint64_t growing_number = 0, complete_number = 0;
+  Generations log;
   Message message;
   Descriptors came;
   while (peek(fd, message, came)) {
-    const auto [magic, kind, number, first, count] = message.header;
-    const bool adds =
-        (kind == Kind::kLeases || kind == Kind::kTables || kind == Kind::kSteering) && number == complete_number;
-    if (kind == Kind::kBasis) growing_number = number;
-    if (!adds && number != growing_number) continue;  // remains of an older one
-    if (!take(message, came, adds ? complete : growing)) {
-      errno = EPROTO;
-      break;
-    }
-    if (kind != Kind::kComplete) continue;
-    complete = std::exchange(growing, {});
-    complete_number = std::exchange(growing_number, 0);
+    if (log.take_next(message, came)) continue;
+    errno = EPROTO;
+    break;
   }
   const int error = errno;
   set_peek_offset(fd, -1);
   if (error != 0) return failed(error);
-  if (complete_number == 0) return failed(ESTALE);
-  return complete;
+  if (log.complete_number == 0) return failed(ESTALE);
+  return std::move(log.complete);
 }
 
 bool Vault::send_leases(std::span<const VaultLease> leases) {
@@ -236,16 +248,24 @@ bool Vault::send_steering(std::uint32_t ifindex, const XdpSteering& steering) {
   return put(sending_end_.get(), message, parts);
 }
 
-bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultTable> tables,
-                             std::span<const VaultLease> leases) {
-  ++generation_;
+bool Vault::send_steerings(const KeptSteerings* steerings) {
+  if (steerings == nullptr) return true;
+  for (const auto& [ifindex, steering] : *steerings) {
+    if (!send_steering(ifindex, steering)) return false;
+  }
+  return true;
+}
+
+bool Vault::send_basis(const VaultBasis& basis) {
   Message message;
-  message.header.kind = Kind::kBasis;
-  message.header.generation = generation_;
-  const std::array basis_fds{basis.listener, basis.state, basis.connections, sending_end_.get()};
-  if (!put(sending_end_.get(), message, basis_fds)) return false;
-  const std::vector<io::FileDescriptor>& sockets = *basis.sockets;
-  message.header.kind = Kind::kSockets;
+  message.header = {.kind = Kind::kBasis, .generation = generation_};
+  const std::array descriptors{basis.listener, basis.state, basis.connections, sending_end_.get()};
+  return put(sending_end_.get(), message, descriptors);
+}
+
+bool Vault::send_sockets(const std::vector<io::FileDescriptor>& sockets) {
+  Message message;
+  message.header = {.kind = Kind::kSockets, .generation = generation_};
   for (std::size_t first = 0; first < sockets.size(); first += kSocketsPerMessage) {
     std::vector<int> run;
     for (std::size_t i = first; i < std::min(first + kSocketsPerMessage, sockets.size()); ++i)
@@ -254,24 +274,30 @@ bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultTable
     message.header.count = static_cast<std::uint32_t>(run.size());
     if (!put(sending_end_.get(), message, run)) return false;
   }
-  if (basis.guard != nullptr && !basis.guard->empty()) {
-    std::vector<int> links;
-    for (const io::FileDescriptor& link : *basis.guard) links.push_back(link.get());
-    message.header = {
-        .kind = Kind::kGuard, .generation = generation_, .count = static_cast<std::uint32_t>(links.size())};
-    if (!put(sending_end_.get(), message, links)) return false;
-  }
-  if (basis.steerings != nullptr) {
-    for (const auto& [ifindex, steering] : *basis.steerings) {
-      if (!send_steering(ifindex, steering)) return false;
-    }
-  }
+  return true;
+}
+
+bool Vault::send_guard(const std::vector<io::FileDescriptor>* guard) {
+  if (guard == nullptr || guard->empty()) return true;
+  Message message;
+  std::vector<int> links;
+  for (const io::FileDescriptor& link : *guard) links.push_back(link.get());
+  message.header = {.kind = Kind::kGuard, .generation = generation_, .count = static_cast<std::uint32_t>(links.size())};
+  return put(sending_end_.get(), message, links);
+}
+
+bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultTable> tables,
+                             std::span<const VaultLease> leases) {
+  ++generation_;
+  if (!send_basis(basis) || !send_sockets(*basis.sockets)) return false;
+  if (!send_guard(basis.guard) || !send_steerings(basis.steerings)) return false;
   for (std::size_t first = 0; first < tables.size(); first += kLeasesPerMessage) {
     if (!send_tables(tables.subspan(first, std::min(kLeasesPerMessage, tables.size() - first)))) return false;
   }
   for (std::size_t first = 0; first < leases.size(); first += kLeasesPerMessage) {
     if (!send_leases(leases.subspan(first, std::min(kLeasesPerMessage, leases.size() - first)))) return false;
   }
+  Message message;
   message.header = {.kind = Kind::kComplete, .generation = generation_};
   return put(sending_end_.get(), message, {});
 }

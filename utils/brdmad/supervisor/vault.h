@@ -85,6 +85,10 @@ class Vault {
  private:
   bool write_generation(const VaultBasis& basis, std::span<const VaultTable> tables,
                         std::span<const VaultLease> leases);
+  bool send_basis(const VaultBasis& basis);
+  bool send_sockets(const std::vector<io::FileDescriptor>& sockets);
+  bool send_guard(const std::vector<io::FileDescriptor>* guard);
+  bool send_steerings(const KeptSteerings* steerings);
   bool send_steering(std::uint32_t ifindex, const XdpSteering& steering);
   bool send_tables(std::span<const VaultTable> tables);
   bool send_leases(std::span<const VaultLease> leases);

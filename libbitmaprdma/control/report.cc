@@ -1,5 +1,6 @@
 #include "control/report.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -135,6 +136,30 @@ Json table_json(std::string_view table, const Settings& settings) {
   return object;
 }
 
+bool of_transfers(const Definition& definition) { return definition.key.starts_with(kTransferTable); }
+
+bool of_queue_pairs(const Definition& definition) {
+  return std::ranges::any_of(std::array{kRecoveryTable, kCongestionTable, kWanTable},
+                             [&](std::string_view table) { return definition.key.starts_with(table); });
+}
+
+// As check_changes(), for one of them; `scratch` takes it.
+std::string check_change(const std::string& key, const Json& value, bool of_one, Settings& scratch) {
+  if (const std::string_view why = given_by_verbs(key); !why.empty()) return std::string(why);
+  const Definition* const definition = find_definition(key);
+  if (definition == nullptr) return "there is no setting " + key;
+  const bool transfers = of_transfers(*definition);
+  if (definition->applies == Applies::kNewPrograms || (!transfers && !of_queue_pairs(*definition))) {
+    return std::string(definition->key) + " cannot be changed at run time: set it in a file or variable";
+  }
+  if (transfers && of_one) return std::string(definition->key) + " is a setting of devices: name no queue pair";
+  if (!assign(*definition, spelled(value), scratch)) {
+    return std::string(definition->key) + " = '" + spelled(value) +
+           "' is not allowed; allowed: " + allowed_text(*definition);
+  }
+  return {};
+}
+
 }  // namespace
 
 Json recovery_json(const RecoveryConfig& config) {
@@ -246,22 +271,7 @@ std::string check_changes(const Json& changes, bool of_one) {
   if (!changes.is_object() || changes.empty()) return "no setting is named";
   Settings scratch;
   for (const auto& [key, value] : changes.items()) {
-    if (const std::string_view why = given_by_verbs(key); !why.empty()) return std::string(why);
-    const Definition* const definition = find_definition(key);
-    if (definition == nullptr) return "there is no setting " + key;
-    const bool of_transfers = definition->key.starts_with(kTransferTable);
-    const bool of_queue_pairs = definition->key.starts_with(kRecoveryTable) ||
-                                definition->key.starts_with(kCongestionTable) || definition->key.starts_with(kWanTable);
-    if (definition->applies == Applies::kNewPrograms || (!of_transfers && !of_queue_pairs)) {
-      return std::string(definition->key) + " cannot be changed at run time: set it in a file or variable";
-    }
-    if (of_transfers && of_one) {
-      return std::string(definition->key) + " is a setting of devices: name no queue pair";
-    }
-    if (!assign(*definition, spelled(value), scratch)) {
-      return std::string(definition->key) + " = '" + spelled(value) +
-             "' is not allowed; allowed: " + allowed_text(*definition);
-    }
+    if (std::string fault = check_change(key, value, of_one, scratch); !fault.empty()) return fault;
   }
   return {};
 }

@@ -22,6 +22,12 @@ constexpr std::size_t kAckSizeMin = wire::kBthSize + wire::kBitmapAckSize + wire
 constexpr std::size_t kPiggyback = wire::kBthSize + wire::kBxthSize;
 constexpr std::size_t kPiggybackEcho = kPiggyback + 16, kPiggybackTr = kPiggyback + 24;
 constexpr std::uint8_t kEchoValid = 2;  // flag of a bitmap acknowledgement
+constexpr std::size_t kSizeMin = wire::kBthSize + wire::kBxthSize + wire::kIcrcSize;
+
+// Of the BXTH, or of a bitmap acknowledgement.
+bool is_bitmap_version(ConstBytes payload) {
+  return wire::bitmap_version(payload.data() + wire::kBthSize) == wire::kBitmapVersion;
+}
 
 }  // namespace
 
@@ -31,51 +37,63 @@ RttTranslator::RttTranslator(const Config& config) : config_(config), flows_(std
 
 bool RttTranslator::pass(const IpAddress& source, const IpAddress& destination, MutableBytes payload, bool marked,
                          Instant now) {
-  if (payload.size() < wire::kBthSize + wire::kBxthSize + wire::kIcrcSize) {
-    counters_.untranslated += marked ? 1 : 0;
-    return false;
-  }
-  const wire::Bth bth = wire::parse_bth(ConstBytes{payload}.first<wire::kBthSize>());
-  const std::byte* p = payload.data();
-  const OpcodeShape& shape = wire::opcode_shape(bth.opcode);
-  const auto returning = [&](std::uint32_t source_qpn, std::uint8_t path, std::size_t echo_at, std::size_t tr_at) {
-    Flow* flow = find({destination, source, bth.dest_qpn, source_qpn, path});
-    if (flow == nullptr) return;
-    ++counters_.returning;
-    if (const Duration more = flow->marks.increment(config_.increment); more > Duration{}) {
-      rewrite(payload, echo_at, tr_at, more);
-    }
-  };
-  if (bth.opcode == static_cast<std::uint8_t>(wire::Control::kBitmapAck)) {
-    const bool echo_valid = (load_u8(p + wire::kBthSize) & kEchoValid) != 0;
-    const bool ours = wire::bitmap_version(p + wire::kBthSize) == wire::kBitmapVersion;
-    if (ours && payload.size() >= kAckSizeMin && echo_valid) {
-      returning(load_be24(p + wire::kBthSize + 1), load_u8(p + kAckPath), kAckEcho, kAckTr);
-    }
-  } else if (shape.has(OpcodeShape::kBxth) && wire::bitmap_version(p + wire::kBthSize) == wire::kBitmapVersion) {
-    const wire::Bxth bxth = wire::parse_bxth(ConstBytes{payload}.subspan<wire::kBthSize, wire::kBxthSize>());
-    if (bxth.piggyback && payload.size() >= kPiggyback + wire::kPiggybackSize + wire::kIcrcSize) {
-      const wire::Piggyback said =
-          wire::parse_piggyback(ConstBytes{payload}.subspan<kPiggyback, wire::kPiggybackSize>());
-      if (said.echo_valid) returning(bxth.source_qpn, said.path, kPiggybackEcho, kPiggybackTr);
-    }
-    if (wire::is_request(static_cast<wire::RcOp>(bth.opcode & 0x1F))) {
-      if (Flow* flow = find_or_make({source, destination, bxth.source_qpn, bth.dest_qpn, bxth.path}, now)) {
-        flow->seen = now;
-        flow->marks.on_packet(marked, config_.increment);
-        ++counters_.forward;
-        counters_.marked += marked ? 1 : 0;
-        return marked;
-      }
-    }
-  }
+  if (payload.size() >= kSizeMin && take(source, destination, payload, marked, now)) return marked;
   counters_.untranslated += marked ? 1 : 0;
   return false;
 }
 
-void RttTranslator::rewrite(MutableBytes payload, std::size_t echo_at, std::size_t tr_at, Duration increment) {
+bool RttTranslator::take(const IpAddress& source, const IpAddress& destination, MutableBytes payload, bool marked,
+                         Instant now) {
+  const wire::Bth bth = wire::parse_bth(ConstBytes{payload}.first<wire::kBthSize>());
+  if (bth.opcode == static_cast<std::uint8_t>(wire::Control::kBitmapAck)) {
+    if (const auto echo = echo_of_bitmap_ack(payload))
+      take_returning({destination, source, bth.dest_qpn, echo->source_qpn, echo->path}, payload, echo->at);
+    return false;
+  }
+  if (!wire::opcode_shape(bth.opcode).has(OpcodeShape::kBxth) || !is_bitmap_version(payload)) return false;
+  const wire::Bxth bxth = wire::parse_bxth(ConstBytes{payload}.subspan<wire::kBthSize, wire::kBxthSize>());
+  if (bxth.piggyback) {
+    if (const auto echo = echo_of_piggyback(payload, bxth.source_qpn))
+      take_returning({destination, source, bth.dest_qpn, echo->source_qpn, echo->path}, payload, echo->at);
+  }
+  if (!wire::is_request(static_cast<wire::RcOp>(bth.opcode & 0x1F))) return false;
+  return take_forward({source, destination, bxth.source_qpn, bth.dest_qpn, bxth.path}, marked, now);
+}
+
+std::optional<RttTranslator::Echo> RttTranslator::echo_of_bitmap_ack(ConstBytes payload) {
+  const std::byte* const ack = payload.data() + wire::kBthSize;
+  const bool echo_valid = (load_u8(ack) & kEchoValid) != 0;
+  if (!is_bitmap_version(payload) || payload.size() < kAckSizeMin || !echo_valid) return std::nullopt;
+  return Echo{load_be24(ack + 1), load_u8(payload.data() + kAckPath), {kAckEcho, kAckTr}};
+}
+
+std::optional<RttTranslator::Echo> RttTranslator::echo_of_piggyback(ConstBytes payload, std::uint32_t source_qpn) {
+  if (payload.size() < kPiggyback + wire::kPiggybackSize + wire::kIcrcSize) return std::nullopt;
+  const wire::Piggyback piggyback = wire::parse_piggyback(payload.subspan<kPiggyback, wire::kPiggybackSize>());
+  if (!piggyback.echo_valid) return std::nullopt;
+  return Echo{source_qpn, piggyback.path, {kPiggybackEcho, kPiggybackTr}};
+}
+
+bool RttTranslator::take_forward(const Key& key, bool marked, Instant now) {
+  Flow* const flow = find_or_make(key, now);
+  if (flow == nullptr) return false;
+  flow->seen = now;
+  flow->marks.on_packet(marked, config_.increment);
+  ++counters_.forward;
+  counters_.marked += marked ? 1 : 0;
+  return true;
+}
+
+void RttTranslator::take_returning(const Key& key, MutableBytes payload, EchoOffsets at) {
+  Flow* const flow = find(key);
+  if (flow == nullptr) return;
+  ++counters_.returning;
+  if (const Duration more = flow->marks.increment(config_.increment); more > Duration{}) rewrite(payload, at, more);
+}
+
+void RttTranslator::rewrite(MutableBytes payload, EchoOffsets offsets, Duration increment) {
   const auto by = static_cast<std::uint64_t>(increment.ns());
-  const std::size_t at = config_.rewrite == Rewrite::kTr ? tr_at : echo_at;
+  const std::size_t at = config_.rewrite == Rewrite::kTr ? offsets.tr : offsets.echo;
   std::byte* const field = &payload[at];
   const std::uint64_t before = load_be64(field);
   std::uint64_t after = before + by;

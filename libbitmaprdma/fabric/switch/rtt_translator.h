@@ -68,12 +68,27 @@ class RttTranslator {
     bool used = false;
     Instant seen;
   };
+  struct EchoOffsets {  // in the payload of an acknowledgement
+    std::size_t echo = 0, tr = 0;
+  };
+  struct Echo {
+    std::uint32_t source_qpn = 0;  // of the acknowledgement
+    std::uint8_t path = 0;         // of the echoed packet
+    EchoOffsets at;
+  };
   static constexpr std::size_t kProbesMax = 8;
 
+  // Nothing: the acknowledgement is not ours, too short, or echoes no packet.
+  [[nodiscard]] static std::optional<Echo> echo_of_bitmap_ack(ConstBytes payload);
+  [[nodiscard]] static std::optional<Echo> echo_of_piggyback(ConstBytes payload, std::uint32_t source_qpn);
+  // True: a packet of a flow, and its mark counts.
+  bool take(const IpAddress& source, const IpAddress& destination, MutableBytes payload, bool marked, Instant now);
+  bool take_forward(const Key& key, bool marked, Instant now);  // likewise
+  void take_returning(const Key& key, MutableBytes payload, EchoOffsets at);
   [[nodiscard]] std::size_t place_of(const Key& key) const;
   [[nodiscard]] Flow* find(const Key& key);
   [[nodiscard]] Flow* find_or_make(const Key& key, Instant now);
-  void rewrite(MutableBytes payload, std::size_t echo_at, std::size_t tr_at, Duration increment);
+  void rewrite(MutableBytes payload, EchoOffsets offsets, Duration increment);
 
   Config config_;
   std::vector<Flow> flows_;  // a power of two; linear probing over kProbesMax places

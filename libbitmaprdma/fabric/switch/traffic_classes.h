@@ -53,23 +53,26 @@ class ClassScheduler {
       any = true;
     }
     BRDMA_CHECK(any);
-    for (;;) {  // each round gives every class that waits a quantum: it ends
-      if (heads[turn_] == 0 || classes_.weights[turn_] == 0) {
-        left_[turn_] = 0;  // an empty class saves no deficit
-      } else {
-        if (!begun_) left_[turn_] += classes_.weights[turn_] * kQuantum;
-        begun_ = true;
-        if (left_[turn_] >= heads[turn_]) {
-          left_[turn_] -= heads[turn_];
-          return turn_;
-        }
-      }
+    while (!affords(heads[turn_])) {  // each round gives every class that waits a quantum: it ends
       turn_ = (turn_ + 1) % classes_.count;
       begun_ = false;
     }
+    left_[turn_] -= heads[turn_];
+    return turn_;
   }
 
  private:
+  // The current class, with its quantum of this round, may send a packet of `head` bytes; 0: it has none.
+  [[nodiscard]] bool affords(std::uint32_t head) {
+    if (head == 0 || classes_.weights[turn_] == 0) {
+      left_[turn_] = 0;  // an empty class saves no deficit
+      return false;
+    }
+    if (!begun_) left_[turn_] += classes_.weights[turn_] * kQuantum;
+    begun_ = true;
+    return left_[turn_] >= head;
+  }
+
   TrafficClasses classes_;
   std::array<std::uint64_t, kClassesMax> left_{};  // deficit: bytes that a class may still send
   std::size_t turn_ = 0;

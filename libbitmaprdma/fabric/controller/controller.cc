@@ -10,6 +10,17 @@ namespace {
 
 constexpr std::size_t kToldMax = 4096;
 
+// Ports that lead to no switch are skipped.
+NextLinks links_of(const NetworkMap& map, SwitchIndex from, const std::vector<std::string>& ports) {
+  NextLinks links;
+  for (const std::string& port : ports) {
+    if (const auto link = map.find_link(from, port)) links.push_back(*link);
+  }
+  std::ranges::sort(links);
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  return links;
+}
+
 }  // namespace
 
 Controller::Controller(NetworkMap configured, const Settings& settings, Instant now)
@@ -50,7 +61,7 @@ bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
   epoch_ = std::max(epoch_, hello.epoch);
   ++counters_.switch_hellos;
   dirty_ = true;
-  end_recovery_if_complete();
+  if (std::ranges::all_of(switches_, &SwitchState::connected)) recovering_ = false;
   handle_timeout(now);
   return true;
 }
@@ -64,24 +75,9 @@ void Controller::take_routes(SwitchIndex index, const std::vector<PortRoute>& ro
     if (!prefix) {
       state.unresolved.push_back(route);
     } else if (!map_.attached(*prefix, index)) {
-      state.installed[*prefix] = links_of(index, route.ports);
+      state.installed[*prefix] = links_of(map_, index, route.ports);
     }
   }
-}
-
-// Ports that lead to no switch are skipped.
-NextLinks Controller::links_of(SwitchIndex from, const std::vector<std::string>& ports) const {
-  NextLinks links;
-  for (const std::string& port : ports) {
-    if (const auto link = map_.find_link(from, port)) links.push_back(*link);
-  }
-  std::ranges::sort(links);
-  links.erase(std::unique(links.begin(), links.end()), links.end());
-  return links;
-}
-
-void Controller::end_recovery_if_complete() {
-  if (std::ranges::all_of(switches_, &SwitchState::connected)) recovering_ = false;
 }
 
 bool Controller::handle_host(const HostHello& hello, Instant now) {
@@ -287,11 +283,8 @@ void Controller::handle_acknowledgement(const std::string& switch_id, std::uint6
   handle_timeout(now);
 }
 
-void Controller::handle_timeout(Instant now) {
-  for (LinkHealth& health : health_) {
-    const auto due = health.next_timeout(settings_.links);
-    if (due && *due <= now) dirty_ |= health.handle_timeout(settings_.links, now);
-  }
+// Switches that have not acknowledged their routes in time.
+void Controller::cut_off_silent(Instant now) {
   std::vector<SwitchIndex> silent;
   for (const auto& [epoch, install] : installs_) {
     if (install.deadline <= now) silent.push_back(install.to);
@@ -302,6 +295,14 @@ void Controller::handle_timeout(Instant now) {
     leave(index);
     ++counters_.members_gone;
   }
+}
+
+void Controller::handle_timeout(Instant now) {
+  for (LinkHealth& health : health_) {
+    const auto due = health.next_timeout(settings_.links);
+    if (due && *due <= now) dirty_ |= health.handle_timeout(settings_.links, now);
+  }
+  cut_off_silent(now);
   if (recovering_ && now >= recovery_end_) recovering_ = false;
   if (look_at_ && *look_at_ <= now) dirty_ = true;
   if (dirty_ && !recovering_) decide(now);

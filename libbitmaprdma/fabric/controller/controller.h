@@ -176,6 +176,12 @@ class Controller {
     std::set<SwitchIndex> to_update;  // not sent yet
     std::set<SwitchIndex> waiting;    // sent, not acknowledged
     bool abandoned = false;           // ends when no acknowledgement is awaited
+
+    // From the destination outwards: for each switch, whether packets from there on meet only the goal's routes. A
+    // switch whose routes were right before is not enough: its next hops may not have theirs yet.
+    [[nodiscard]] std::vector<bool> complete(const NetworkMap& map, PrefixIndex prefix) const;
+    // The switches that may get their routes now; from here on they are waiting.
+    [[nodiscard]] std::vector<SwitchIndex> take_ready(const NetworkMap& map, PrefixIndex prefix);
   };
   struct PrefixState {
     ChangeDamper damper;
@@ -189,26 +195,30 @@ class Controller {
     Instant deadline;
   };
   enum class Verdict : std::uint8_t { kStay, kRepair, kImprove };
+  struct Improvement {
+    PrefixIndex prefix = 0;
+    std::uint32_t gain = 0;
+    Routes routes;
+  };
 
   // controller.cc
   void grow();
   void take_routes(SwitchIndex index, const std::vector<PortRoute>& routes);
   void report(SwitchIndex from, const PortReport& report, Instant now, bool over_limits = false);
-  [[nodiscard]] NextLinks links_of(SwitchIndex from, const std::vector<std::string>& ports) const;
   void leave(SwitchIndex index);
+  void cut_off_silent(Instant now);
   void tell_senders(LinkIndex link, const std::vector<FlowEnds>& flows, Instant now);
   void lower(const FlowEnds& flow, Instant now);
-  void end_recovery_if_complete();
 
   // controller_routes.cc
   void decide(Instant now);
+  void update_costs();
   [[nodiscard]] Routes desired_routes(PrefixIndex prefix) const;
   [[nodiscard]] Routes cost_of(PrefixIndex prefix, const std::vector<const NextLinks*>& ways) const;
   [[nodiscard]] Verdict judge(PrefixIndex prefix, const Routes& desired, std::uint32_t& gain) const;
+  void improve(Improvement best, bool others, Instant now);
   void begin_change(PrefixIndex prefix, Routes routes, Instant now);
   void advance(Instant now);
-  [[nodiscard]] std::vector<bool> complete(PrefixIndex prefix, const Change& change) const;
-  [[nodiscard]] bool leads_to(const NextLinks& links, const std::vector<bool>& places) const;
   void abandon(PrefixIndex prefix);
   void settle_change(PrefixIndex prefix);
 

@@ -9,15 +9,28 @@ namespace {
 
 const NextLinks kNone;
 
+// Of this switch, to `prefix`.
+const NextLinks& installed_links(const Controller::SwitchState& state, PrefixIndex prefix) {
+  const auto found = state.installed.find(prefix);
+  return found == state.installed.end() ? kNone : found->second;
+}
+
+// True if all of these links end at one of `places`.
+bool lead_to(const NetworkMap& map, const NextLinks& links, const std::vector<bool>& places) {
+  return std::ranges::all_of(links, [&](LinkIndex link) { return places[map.links()[link].to]; });
+}
+
+void take_earlier(std::optional<Instant>& timeout, Instant at) {
+  if (!timeout || at < *timeout) timeout = at;
+}
+
 }  // namespace
 
 // We choose for switches with a session only.
 Routes Controller::desired_routes(PrefixIndex prefix) const {
   std::vector<const NextLinks*> fixed(switches_.size(), nullptr);
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
-    if (switches_[i].connected) continue;
-    const auto installed = switches_[i].installed.find(prefix);
-    fixed[i] = installed == switches_[i].installed.end() ? &kNone : &installed->second;
+    if (!switches_[i].connected) fixed[i] = &installed_links(switches_[i], prefix);
   }
   return choose_routes({map_, costs_, map_.attachments(prefix), fixed, settings_.equal_permille});
 }
@@ -29,10 +42,9 @@ Routes Controller::cost_of(PrefixIndex prefix, const std::vector<const NextLinks
 
 // `gain`: improvement, to choose among several.
 Controller::Verdict Controller::judge(PrefixIndex prefix, const Routes& desired, std::uint32_t& gain) const {
-  std::vector<const NextLinks*> installed(switches_.size(), &kNone), wanted(switches_.size());
+  std::vector<const NextLinks*> installed(switches_.size()), wanted(switches_.size());
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
-    const auto found = switches_[i].installed.find(prefix);
-    if (found != switches_[i].installed.end()) installed[i] = &found->second;
+    installed[i] = &installed_links(switches_[i], prefix);
     wanted[i] = &desired.next[i];
   }
   const Routes current = cost_of(prefix, installed), after = cost_of(prefix, wanted);
@@ -54,9 +66,7 @@ Controller::Verdict Controller::judge(PrefixIndex prefix, const Routes& desired,
   return verdict;
 }
 
-void Controller::decide(Instant now) {
-  dirty_ = false;
-  look_at_.reset();
+void Controller::update_costs() {
   costs_.assign(health_.size(), std::nullopt);
   idle_costs_ = costs_;
   for (LinkIndex i = 0; i < health_.size(); ++i) {
@@ -64,16 +74,14 @@ void Controller::decide(Instant now) {
     costs_[i] = health_[i].cost(map_.links()[i].delay);
     idle_costs_[i] = health_[i].cost_without_load(map_.links()[i].delay);
   }
+}
+
+void Controller::decide(Instant now) {
+  dirty_ = false;
+  look_at_.reset();
+  update_costs();
   const bool few = congested_links() <= settings_.congested_links_max;
-  const auto look_at = [this](Instant at) {
-    if (!look_at_ || at < *look_at_) look_at_ = at;
-  };
-  struct Candidate {
-    PrefixIndex prefix = 0;
-    std::uint32_t gain = 0;
-    Routes routes;
-  };
-  std::optional<Candidate> best;
+  std::optional<Improvement> best;
   bool others = false;
   for (PrefixIndex prefix = 0; prefix < prefixes_.size(); ++prefix) {
     PrefixState& state = prefixes_[prefix];
@@ -89,24 +97,28 @@ void Controller::decide(Instant now) {
       state.asked = false;
     } else if (const Instant free = state.damper.free_at(settings_.damping); free > now) {
       ++counters_.improvements_held;
-      look_at(free);
+      take_earlier(look_at_, free);
     } else if (!best || gain > best->gain) {
       others |= best.has_value();
-      best = Candidate{prefix, gain, std::move(desired)};
+      best = Improvement{prefix, gain, std::move(desired)};
     } else {
       others = true;
     }
   }
-  if (!best) return;
+  if (best) improve(std::move(*best), others, now);
+}
+
+// One in `pace`. `others`: prefixes have improvements that wait for theirs.
+void Controller::improve(Improvement best, bool others, Instant now) {
   if (paced_until_ && *paced_until_ > now) {
     ++counters_.improvements_held;
-    return look_at(*paced_until_);
+    return take_earlier(look_at_, *paced_until_);
   }
   ++counters_.improvements;
   paced_until_ = now + settings_.pace;
-  prefixes_[best->prefix].asked = false;
-  begin_change(best->prefix, std::move(best->routes), now);
-  if (others) look_at(*paced_until_);
+  prefixes_[best.prefix].asked = false;
+  begin_change(best.prefix, std::move(best.routes), now);
+  if (others) take_earlier(look_at_, *paced_until_);
 }
 
 void Controller::begin_change(PrefixIndex prefix, Routes routes, Instant now) {
@@ -116,33 +128,38 @@ void Controller::begin_change(PrefixIndex prefix, Routes routes, Instant now) {
   change.goal = std::move(routes.next);
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
     if (!switches_[i].connected || change.goal[i].empty()) continue;  // no route: the installed one does no harm
-    const auto installed = switches_[i].installed.find(prefix);
-    if (installed == switches_[i].installed.end() || installed->second != change.goal[i]) change.to_update.insert(i);
+    if (installed_links(switches_[i], prefix) != change.goal[i]) change.to_update.insert(i);
   }
   state.damper.changed(settings_.damping, now);
   BRDMA_CHECK(!change.to_update.empty());  // else the installed routes would have been as good
   state.change = std::move(change);
 }
 
-// From the destination outwards: for each switch, whether packets from there on meet only the goal's routes. A switch
-// whose routes were right before is not enough: its next hops may not have theirs yet.
-std::vector<bool> Controller::complete(PrefixIndex prefix, const Change& change) const {
-  std::vector<bool> done(switches_.size());
-  for (SwitchIndex i = 0; i < done.size(); ++i) done[i] = map_.attached(prefix, i);
+std::vector<bool> Controller::Change::complete(const NetworkMap& map, PrefixIndex prefix) const {
+  std::vector<bool> done(map.switches().size());
+  for (SwitchIndex i = 0; i < done.size(); ++i) done[i] = map.attached(prefix, i);
   for (bool more = true; more;) {
     more = false;
     for (SwitchIndex i = 0; i < done.size(); ++i) {
-      if (done[i] || change.goal[i].empty() || change.to_update.contains(i) || change.waiting.contains(i)) continue;
-      done[i] = leads_to(change.goal[i], done);
+      if (done[i] || goal[i].empty() || to_update.contains(i) || waiting.contains(i)) continue;
+      done[i] = lead_to(map, goal[i], done);
       more |= done[i];
     }
   }
   return done;
 }
 
-// True if all of these links end at one of `places`.
-bool Controller::leads_to(const NextLinks& links, const std::vector<bool>& places) const {
-  return std::ranges::all_of(links, [&](LinkIndex link) { return places[map_.links()[link].to]; });
+std::vector<SwitchIndex> Controller::Change::take_ready(const NetworkMap& map, PrefixIndex prefix) {
+  const std::vector<bool> done = complete(map, prefix);
+  std::vector<SwitchIndex> ready;
+  for (const SwitchIndex index : to_update) {
+    if (lead_to(map, goal[index], done)) ready.push_back(index);
+  }
+  for (const SwitchIndex index : ready) {
+    to_update.erase(index);
+    waiting.insert(index);
+  }
+  return ready;
 }
 
 void Controller::advance(Instant now) {
@@ -150,16 +167,7 @@ void Controller::advance(Instant now) {
   for (PrefixIndex prefix = 0; prefix < prefixes_.size(); ++prefix) {
     auto& change = prefixes_[prefix].change;
     if (!change || change->abandoned) continue;
-    const std::vector<bool> done = complete(prefix, *change);
-    std::vector<SwitchIndex> now_ready;
-    for (const SwitchIndex index : change->to_update) {
-      if (leads_to(change->goal[index], done)) now_ready.push_back(index);
-    }
-    for (const SwitchIndex index : now_ready) {
-      change->to_update.erase(index);
-      change->waiting.insert(index);
-      batches[index].push_back(prefix);
-    }
+    for (const SwitchIndex index : change->take_ready(map_, prefix)) batches[index].push_back(prefix);
   }
   for (auto& [index, prefixes] : batches) {
     InstallRoutes order{map_.switches()[index], ++epoch_, {}};

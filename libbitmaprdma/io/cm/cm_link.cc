@@ -105,6 +105,16 @@ bool CmLink::write(const void* bytes, std::size_t size, Deadline deadline) {
   return send_all(connection_.get(), bytes, size, deadline).ok();
 }
 
+Result<CmFrame, Status> CmLink::await_answer(std::uint32_t number, Deadline deadline) {
+  for (;;) {
+    const auto answer =
+        std::find_if(answers_.begin(), answers_.end(), [&](const CmFrame& frame) { return frame.number == number; });
+    if (answer != answers_.end()) return *answer;
+    if (!wait_readable(connection_.get(), deadline)) return Status{ETIMEDOUT};
+    if (!read_frames()) return Status{EPIPE};
+  }
+}
+
 CmFrame CmLink::ask(CmFrame question) {
   const std::lock_guard lock(mutex_);
   const Deadline deadline = soon();
@@ -112,23 +122,15 @@ CmFrame CmLink::ask(CmFrame question) {
     if (!connection_.valid() && !reconnect()) continue;
     question.number = next_number_++;
     answers_.clear();
-    if (!write(&question, sizeof question, deadline)) {
-      connection_.reset();
-      continue;
-    }
-    for (;;) {
-      const auto answer = std::find_if(answers_.begin(), answers_.end(),
-                                       [&](const CmFrame& frame) { return frame.number == question.number; });
-      if (answer != answers_.end()) return *answer;
-      if (!wait_readable(connection_.get(), deadline)) {
+    if (write(&question, sizeof question, deadline)) {
+      const auto answer = await_answer(question.number, deadline);
+      if (answer) return answer.value();
+      if (answer.reason() == Status{ETIMEDOUT}) {
         question.error = ETIMEDOUT;
         return question;
       }
-      if (!read_frames()) {
-        connection_.reset();
-        break;
-      }
     }
+    connection_.reset();
   }
   question.error = EPIPE;
   return question;

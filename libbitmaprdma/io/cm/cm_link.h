@@ -44,6 +44,8 @@ class CmLink {
   bool reconnect_if_due();  // nobody waits for it: only from time to time
   bool read_frames();       // available ones; false: the connection has ended
   bool write(const void* bytes, std::size_t size, Deadline deadline);
+  // ETIMEDOUT: none until then; EPIPE: the connection has ended.
+  Result<CmFrame, Status> await_answer(std::uint32_t number, Deadline deadline);
 
   std::mutex mutex_;
   FileDescriptor connection_;

@@ -92,32 +92,36 @@ void CmService::wake() const {
 
 void CmService::run() {
   pthread_setname_np(pthread_self(), "brdma-cm");
-  for (;;) {
-    const std::vector<CmFrame> frames = link_.receive();
-    int timeout_ms = -1;
-    {
-      const std::lock_guard lock(mutex_);
-      if (stop_) return;
-      const Instant at = monotonic_now();
-      if (link_.lost_ports()) {
-        told_ = {};
-        cm_->restore_ports();
-      }
-      for (const CmFrame& frame : frames) cm_->handle_mad({frame.local, frame.remote, frame.scope}, frame.mad, at);
-      cm_->handle_timeout(at);
-      send_all();
-      armed_ = cm_->next_timeout();
-      if (armed_) timeout_ms = static_cast<int>((*armed_ - at).ns() / kNsPerMs + 1);
-    }
-    // Asked meanwhile, perhaps by this thread: brdmad may have died again, or have sent unrequested messages.
-    if (link_.needs_attention()) timeout_ms = 0;
-    const int connection = link_.fd();
-    if (connection < 0 && (timeout_ms < 0 || timeout_ms > kLookAgainMs)) timeout_ms = kLookAgainMs;
-    std::array<pollfd, 2> fds{pollfd{wake_.get(), POLLIN, 0}, pollfd{connection, POLLIN, 0}};
-    (void)poll_open(fds, timeout_ms);
-    std::uint64_t woken = 0;
-    if ((fds[0].revents & POLLIN) != 0) static_cast<void>(!::read(wake_.get(), &woken, sizeof woken));
+  int timeout_ms = -1;
+  while (handle(link_.receive(), timeout_ms)) sleep(timeout_ms);
+}
+
+// What has come, and what is due. `timeout_ms`: until the next deadline; -1: there is none. False: to stop.
+bool CmService::handle(const std::vector<CmFrame>& frames, int& timeout_ms) {
+  const std::lock_guard lock(mutex_);
+  if (stop_) return false;
+  const Instant at = monotonic_now();
+  if (link_.lost_ports()) {
+    told_ = {};
+    cm_->restore_ports();
   }
+  for (const CmFrame& frame : frames) cm_->handle_mad({frame.local, frame.remote, frame.scope}, frame.mad, at);
+  cm_->handle_timeout(at);
+  send_all();
+  armed_ = cm_->next_timeout();
+  timeout_ms = armed_ ? static_cast<int>((*armed_ - at).ns() / kNsPerMs + 1) : -1;
+  return true;
+}
+
+void CmService::sleep(int timeout_ms) {
+  // Asked meanwhile, perhaps by this thread: brdmad may have died again, or have sent unrequested messages.
+  if (link_.needs_attention()) timeout_ms = 0;
+  const int connection = link_.fd();
+  if (connection < 0 && (timeout_ms < 0 || timeout_ms > kLookAgainMs)) timeout_ms = kLookAgainMs;
+  std::array<pollfd, 2> fds{pollfd{wake_.get(), POLLIN, 0}, pollfd{connection, POLLIN, 0}};
+  (void)poll_open(fds, timeout_ms);
+  std::uint64_t woken = 0;
+  if ((fds[0].revents & POLLIN) != 0) static_cast<void>(!::read(wake_.get(), &woken, sizeof woken));
 }
 
 // With the lock held, or without other threads.

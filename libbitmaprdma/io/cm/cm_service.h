@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "cm/rdma_cm.h"
 #include "io/cm/cm_link.h"
@@ -54,6 +55,8 @@ class CmService final : private cm::RdmaHost {
  private:
   explicit CmService(CmServiceHost& host) : host_(host) {}
   void run();
+  bool handle(const std::vector<CmFrame>& frames, int& timeout_ms);
+  void sleep(int timeout_ms);
   void wake() const;
   void send_all();
   void tell_counters();

@@ -129,19 +129,27 @@ std::vector<char*> environment_without_preload() {
 
 ContextError refused(const std::string& what, int error) { return {error, refusal(what, error)}; }
 
-ContextError read_answer(int fd, const std::string& program, Deadline deadline) {
+// The line that brdmad writes when it is ready or has failed, without its line feed.
+Result<std::string, ContextError> read_ready_line(int fd, const std::string& program, Deadline deadline) {
   std::string line;
   while (line.find('\n') == std::string::npos) {
-    if (!wait_readable(fd, deadline)) return {ETIMEDOUT, program + " did not become ready in time"};
+    if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, program + " did not become ready in time"};
     std::array<char, 1024> buffer{};
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0 || line.size() > 8 * buffer.size()) {
-      return {EIO, program + " ended before it was ready: run it with --foreground to see why"};
+      return ContextError{EIO, program + " ended before it was ready: run it with --foreground to see why"};
     }
     line.append(buffer.data(), static_cast<std::size_t>(got));
   }
   line.resize(line.find('\n'));
+  return line;
+}
+
+ContextError read_answer(int fd, const std::string& program, Deadline deadline) {
+  const auto read = read_ready_line(fd, program, deadline);
+  if (!read) return read.reason();
+  const std::string& line = read.value();
   if (line == "ready" || line == "taken") return {};
   if (line.starts_with("error ")) {
     char* rest = nullptr;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -187,6 +188,24 @@ Result<Answer, ContextError> ask(const DeviceInfo& device, FileDescriptor& conne
   }
 }
 
+// Nothing: the connection has ended, or what came is no reply.
+Result<std::optional<SlotReply>, ContextError> ask_for_slot(int fd, const SlotRequest& request, Deadline deadline) {
+  if (!send_all(fd, &request, sizeof request, deadline).ok()) return std::optional<SlotReply>{};
+  if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
+  SlotReply reply;
+  const ssize_t got = ::recv(fd, &reply, sizeof reply, MSG_WAITALL);
+  if (got != static_cast<ssize_t>(sizeof reply) || reply.magic != kSlotMagic) return std::optional<SlotReply>{};
+  return std::optional{reply};
+}
+
+// `own`: the slot that the lease began with.
+Result<std::uint32_t, ContextError> slot_of(const SlotReply& reply, std::uint32_t own) {
+  if (reply.error != 0) return ContextError{reply.error, std::string(get_text(reply.message))};
+  if (!is_leasable(reply.slot) || reply.slot == own)
+    return ContextError{EPROTO, "who listens at @brdmad is not brdmad: it hands over a slot out of range"};
+  return reply.slot;
+}
+
 }  // namespace
 
 Result<FileDescriptor, ContextError> connect_or_start_daemon(Deadline deadline) {
@@ -246,19 +265,9 @@ Result<std::uint32_t, ContextError> request_slot(const Lease& lease, std::uint32
   for (;;) {
     auto connected = connect_or_start_daemon(deadline);
     if (!connected) return connected.reason();
-    const int fd = connected.value().get();
-    SlotReply reply;
-    ssize_t got = 0;
-    if (send_all(fd, &request, sizeof request, deadline).ok()) {
-      if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
-      got = ::recv(fd, &reply, sizeof reply, MSG_WAITALL);
-    }
-    if (got == static_cast<ssize_t>(sizeof reply) && reply.magic == kSlotMagic) {
-      if (reply.error != 0) return ContextError{reply.error, std::string(get_text(reply.message))};
-      if (!is_leasable(reply.slot) || reply.slot == lease.slot)
-        return ContextError{EPROTO, "who listens at @brdmad is not brdmad: it hands over a slot out of range"};
-      return reply.slot;
-    }
+    const auto asked = ask_for_slot(connected.value().get(), request, deadline);
+    if (!asked) return asked.reason();
+    if (const auto& reply = asked.value()) return slot_of(*reply, lease.slot);
     if (milliseconds_left(deadline) == 0) return ContextError{ETIMEDOUT, "brdmad does not answer"};
     ::poll(nullptr, 0, 1);  // its worker has died, or it has: the next one answers
   }

@@ -71,20 +71,19 @@ bool ControlThread::serve() {
   const int ready = poll_open(fds, looks && (timeout < 0 || timeout > kLookMs) ? kLookMs : timeout);
   if (ready < 0) return errno == EINTR;
   if (fds[0].revents != 0) return false;
-  if (fds[1].revents != 0) {
-    if (read_more()) {
-      answer_lines();
-    } else {
-      connection_fd_ = -1;
-      revival_ = {};
-      if (on_hangup_) on_hangup_();
-    }
-  }
+  if (fds[1].revents != 0) serve_connection();
   if (fds[2].revents != 0 || (looks && ready == 0)) on_readable_();
   // The connection's data goes first: it may be the next lifeline, or the end.
   if (fds[3].revents != 0 && fds[1].revents == 0) revival_.daemon_died();
   revival_.act();
   return true;
+}
+
+void ControlThread::serve_connection() {
+  if (read_more()) return answer_lines();
+  connection_fd_ = -1;
+  revival_ = {};
+  if (on_hangup_) on_hangup_();
 }
 
 int ControlThread::timeout_ms() const {

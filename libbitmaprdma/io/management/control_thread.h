@@ -43,6 +43,7 @@ class ControlThread {
   bool serve();
   bool wait(int fd, short events, int timeout_ms) const;
   [[nodiscard]] int timeout_ms() const;
+  void serve_connection();
   bool read_more();
   void answer_lines();
   bool write(std::string_view text) const;

@@ -1,5 +1,6 @@
 #include "io/management/management.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -58,41 +60,35 @@ std::string Management::answer(std::string_view line) {
     return {};
   }
   if (id == request.end() || what == request.end() || !what->is_string()) return {};
-  const auto& name = what->get_ref<const std::string&>();
-  Json reply;
-  if (name == "recovery") {
-    reply = recovery(request);
-  } else if (name == "set") {
-    reply = set(request);
-  } else if (name == "queue_pairs") {
-    reply = queue_pairs(request, &control::queue_pair_json);
-  } else if (name == "statistics") {
-    reply = queue_pairs(request, &control::queue_pair_statistics_json);
-  } else if (name == "gaps") {
-    reply = gaps(request);
-  } else if (name == "duplicates") {
-    reply = duplicates(request);
-  } else if (name == "retransmit") {
-    reply = retransmit(request);
-  } else if (name == "objects") {
-    reply = objects();
-  } else if (name == "completion_queues") {
-    reply = completion_queues();
-  } else if (name == "memory_regions") {
-    reply = memory_regions(request);
-  } else if (name == "link_reports") {
-    reply = link_reports();
-  } else if (name == "managed") {
-    reply = managed();
-  } else if (name == "manage") {
-    reply = manage(request);
-  } else if (name == "release") {
-    reply = release(request);
-  } else {
-    reply = error_json(EINVAL, "this library knows no '" + name + "'");
-  }
+  Json reply = reply_to(what->get_ref<const std::string&>(), request);
   reply["id"] = *id;
   return reply.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+}
+
+Json Management::reply_to(const std::string& question, const Json& request) {
+  struct Reply {
+    std::string_view question;
+    Json (Management::*reply)(const Json& request);
+  };
+  static constexpr std::array kReplies{
+      Reply{"recovery", &Management::recovery},
+      Reply{"set", &Management::set},
+      Reply{"queue_pairs", &Management::queue_pairs},
+      Reply{"statistics", &Management::statistics},
+      Reply{"gaps", &Management::gaps},
+      Reply{"duplicates", &Management::duplicates},
+      Reply{"retransmit", &Management::retransmit},
+      Reply{"objects", &Management::objects},
+      Reply{"completion_queues", &Management::completion_queues},
+      Reply{"memory_regions", &Management::memory_regions},
+      Reply{"link_reports", &Management::link_reports},
+      Reply{"managed", &Management::managed},
+      Reply{"manage", &Management::manage},
+      Reply{"release", &Management::release},
+  };
+  const auto known = std::ranges::find(kReplies, question, &Reply::question);
+  if (known == kReplies.end()) return error_json(EINVAL, "this library knows no '" + question + "'");
+  return (this->*known->reply)(request);
 }
 
 // No answer is expected; retransmissions leave at once.
@@ -170,7 +166,16 @@ std::vector<std::uint32_t> Management::numbers_of(const Json& request) {
   return shard_.engine().queue_pair_numbers();
 }
 
-Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairReport&)) {
+void Management::read_reports(const std::vector<std::uint32_t>& numbers, std::size_t& at,
+                              std::vector<QueuePairReport>& reports) {
+  reports.clear();
+  const std::lock_guard held{shard_.lock()};
+  for (std::size_t i = 0; i < kPairsPerLock && at < numbers.size(); ++i, ++at) {
+    if (const auto report = shard_.engine().report(numbers[at], monotonic_now())) reports.push_back(*report);
+  }
+}
+
+Json Management::queue_pair_rows(const Json& request, Json (*row)(const QueuePairReport&)) {
   const std::vector<std::uint32_t> numbers = numbers_of(request);
   const bool keys = shows_keys(request);
   Rows rows;
@@ -179,13 +184,7 @@ Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairRep
   const char* const transmits_by = this->transmits_by();
   bool room = true;
   for (std::size_t at = 0; at < numbers.size() && room;) {
-    reports.clear();
-    {
-      const std::lock_guard held{shard_.lock()};
-      for (std::size_t i = 0; i < kPairsPerLock && at < numbers.size(); ++i, ++at) {
-        if (const auto report = shard_.engine().report(numbers[at], monotonic_now())) reports.push_back(*report);
-      }
-    }
+    read_reports(numbers, at, reports);
     for (std::size_t i = 0; i < reports.size() && room; ++i) {
       Json one = row(reports[i]);
       if (!keys) hide_keys(one);
@@ -196,7 +195,13 @@ Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairRep
   return std::move(rows).answer();
 }
 
-Json Management::objects() {
+Json Management::queue_pairs(const Json& request) { return queue_pair_rows(request, &control::queue_pair_json); }
+
+Json Management::statistics(const Json& request) {
+  return queue_pair_rows(request, &control::queue_pair_statistics_json);
+}
+
+Json Management::objects(const Json& /*request*/) {
   std::vector<std::uint32_t> numbers;
   std::size_t queues = 0, regions = 0, state_bytes = 0;
   {
@@ -248,7 +253,7 @@ const char* Management::transmits_by() const {
   return xdp == nullptr || xdp->transmit.dead() != 0 ? "udp" : xdp->all ? "xdp" : "xdp, small packets";
 }
 
-Json Management::completion_queues() {
+Json Management::completion_queues(const Json& /*request*/) {
   std::vector<CompletionQueueReport> reports;
   {
     const std::lock_guard held{shard_.lock()};

@@ -44,29 +44,35 @@ class Management {
  private:
   using Json = nlohmann::ordered_json;
   void take_icmp(const Json& news);
+  [[nodiscard]] Json reply_to(const std::string& question, const Json& request);
+  // Each replies to the question of its name.
   [[nodiscard]] Json recovery(const Json& request);
   [[nodiscard]] Json set(const Json& request);
-  [[nodiscard]] Json queue_pairs(const Json& request, Json (*row)(const QueuePairReport&));
+  [[nodiscard]] Json queue_pairs(const Json& request);
+  [[nodiscard]] Json statistics(const Json& request);
   // management_records.cc
   [[nodiscard]] Json gaps(const Json& request);
   [[nodiscard]] Json duplicates(const Json& request);
   [[nodiscard]] Json retransmit(const Json& request);
 
-  [[nodiscard]] Json objects();
-  [[nodiscard]] Json datapath() const;
-  [[nodiscard]] const char* transmits_by() const;
-  [[nodiscard]] Json completion_queues();
+  [[nodiscard]] Json objects(const Json& request);
+  [[nodiscard]] Json completion_queues(const Json& request);
   [[nodiscard]] Json memory_regions(const Json& request);
   // management_wan.cc
-  [[nodiscard]] Json link_reports();
-  [[nodiscard]] Json managed();
+  [[nodiscard]] Json link_reports(const Json& request);
+  [[nodiscard]] Json managed(const Json& request);
   [[nodiscard]] Json manage(const Json& request);
   [[nodiscard]] Json release(const Json& request);
   void take_control_packet(const Json& news);
   Status change_managed(const IpAddress& peer, Status (Engine::*change)(const IpAddress&, Instant));
 
+  [[nodiscard]] Json datapath() const;
+  [[nodiscard]] const char* transmits_by() const;
   [[nodiscard]] std::vector<std::uint32_t> numbers_of(const Json& request);  // one queue pair, or all
-  [[nodiscard]] std::vector<MemoryRegion> regions();                         // lock held
+  // The next queue pairs, from `at` on: some dozen, so that the lock is not held for long.
+  void read_reports(const std::vector<std::uint32_t>& numbers, std::size_t& at, std::vector<QueuePairReport>& reports);
+  [[nodiscard]] Json queue_pair_rows(const Json& request, Json (*row)(const QueuePairReport&));
+  [[nodiscard]] std::vector<MemoryRegion> regions();  // lock held
 
   Shard& shard_;
   bool tells_memory_;

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,31 @@ using Json = nlohmann::ordered_json;
 std::int64_t unix_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+// Nothing: a psn or a count that cannot be.
+std::optional<Engine::Retransmission> retransmission_of(const Json& request) {
+  const auto gaps = request.find("gaps");
+  const auto psn = number_of(request, "psn"), count = number_of(request, "count");
+  if (request.contains("psn") && (!psn || *psn > Psn::kMask)) return std::nullopt;
+  if (request.contains("count") && (!count || *count == 0)) return std::nullopt;
+  Engine::Retransmission which;
+  which.gaps = gaps != request.end() && *gaps == true;
+  if (psn) which.psn = Psn{*psn};
+  which.count = count.value_or(1);
+  return which;
+}
+
+// `reason`: Engine::retransmit()'s.
+Json no_retransmission(int reason, std::uint32_t qpn, bool gaps) {
+  switch (reason) {
+    case ENOENT:
+      return no_such_queue_pair(qpn);
+    case EINVAL:
+      return error_json(EINVAL, "queue pair " + std::to_string(qpn) + " is not RC, or not connected");
+    default:
+      return error_json(ERANGE, gaps ? "nothing is missing there" : "nothing is outstanding there");
+  }
 }
 
 }  // namespace
@@ -70,33 +96,17 @@ Json Management::duplicates(const Json& request) {
 Json Management::retransmit(const Json& request) {
   const auto qpn = queue_pair_of(request);
   if (!qpn) return error_json(EINVAL, "a queue pair was expected");
-  Engine::Retransmission which;
-  const auto gaps = request.find("gaps"), named = request.find("psn"), count = request.find("count");
-  const auto psn = number_of(request, "psn");
-  if ((named != request.end() && (!psn || *psn > Psn::kMask)) ||
-      (count != request.end() && (!number_of(request, "count") || *count == 0)))
-    return error_json(EINVAL, "psn: 0..16777215, count: from 1 on, were expected");
-  which.gaps = gaps != request.end() && *gaps == true;
-  if (psn) which.psn = Psn{*psn};
-  which.count = number_of(request, "count").value_or(1);
+  const auto which = retransmission_of(request);
+  if (!which) return error_json(EINVAL, "psn: 0..16777215, count: from 1 on, were expected");
   const auto asked = [&] {
     const std::lock_guard held{shard_.lock()};
     const Instant now = monotonic_now();
-    const auto result = shard_.engine().retransmit(*qpn, which, now);
+    const auto result = shard_.engine().retransmit(*qpn, *which, now);
     shard_.settle(now);  // it has output now
     return std::pair{result, shard_.progress_owner().take_wake_request()};
   }();
   if (asked.second) shard_.progress_owner().wake();
-  if (!asked.first.ok()) {
-    switch (asked.first.reason()) {
-      case ENOENT:
-        return no_such_queue_pair(*qpn);
-      case EINVAL:
-        return error_json(EINVAL, "queue pair " + std::to_string(*qpn) + " is not RC, or not connected");
-      default:
-        return error_json(ERANGE, which.gaps ? "nothing is missing there" : "nothing is outstanding there");
-    }
-  }
+  if (!asked.first.ok()) return no_retransmission(asked.first.reason(), *qpn, which->gaps);
   const qp::RetransmitRequested& done = asked.first.value();
   Json answer = {{"lqpn", *qpn}, {"psn", done.first.value()}, {"packets", done.packets}, {"gaps", done.gaps}};
   if (!shows_keys(request)) hide_keys(answer);

@@ -18,7 +18,7 @@ Json error_json(int error, const char* message) { return {{"error", {{"errno", e
 
 }  // namespace
 
-Json Management::link_reports() {
+Json Management::link_reports(const Json& /*request*/) {
   std::vector<recovery::LinkReport> reports;
   {
     const std::lock_guard held{shard_.lock()};
@@ -29,7 +29,7 @@ Json Management::link_reports() {
   return {{"rows", std::move(rows)}};
 }
 
-Json Management::managed() {
+Json Management::managed(const Json& /*request*/) {
   std::vector<ManagedReport> reports;
   {
     const std::lock_guard held{shard_.lock()};

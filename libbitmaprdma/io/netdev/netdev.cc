@@ -82,6 +82,12 @@ struct Memory {
   std::vector<DeviceInfo> listed;  // the last time
 };
 
+void forget(Memory& memory) {
+  memory.gids.clear();
+  memory.devices.clear();
+  memory.listed.clear();
+}
+
 // Never destroyed: programs call verbs from their own exit handlers.
 Memory& memory() {
   static auto* const instance = new Memory;
@@ -112,6 +118,25 @@ DeviceInfo make_device(const Interface& interface, const GidTable& gids, int soc
     device.gids.push_back({address, address.is_zero() ? std::string{} : interface.name});
   }
   return device;
+}
+
+// Loopback is the last one; where another interface is up, it is a device only if that is configured.
+std::vector<DeviceInfo> make_devices(const std::vector<Interface>& interfaces, const Memory& memory, int socket_fd) {
+  std::vector<DeviceInfo> devices, loopback;
+  bool any_up = false;
+  for (const Interface& interface : interfaces) {
+    const auto gids = memory.gids.find(interface.index);
+    if (gids == memory.gids.end()) continue;
+    // If lo is down, it adds no information.
+    if (interface.is_loopback() && !interface.is_up() && !memory.devices.contains(interface.index)) continue;
+    auto& list = interface.is_loopback() ? loopback : devices;
+    list.push_back(make_device(interface, gids->second, socket_fd));
+    any_up = any_up || (interface.is_up() && !interface.is_loopback());
+  }
+  if (!any_up || control::load_settings().settings.loopback_device) {
+    devices.insert(devices.end(), loopback.begin(), loopback.end());
+  }
+  return devices;
 }
 
 // Applies the names and GUIDs that this process knows; a new device must not have another's.
@@ -169,9 +194,7 @@ std::uint64_t guid_from_mac(const std::array<std::uint8_t, 6>& mac) {
 
 void forget_devices() {
   const std::lock_guard guard(memory().lock);
-  memory().gids.clear();
-  memory().devices.clear();
-  memory().listed.clear();
+  forget(memory());
 }
 
 std::string no_device_reason() {
@@ -210,9 +233,7 @@ std::vector<DeviceInfo> list_devices() {
   const io::FileDescriptor socket_fd{io::open_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   if (!socket_fd.valid() && is_want_of_means(errno)) return memory.listed;
   if (const std::uint64_t network = io::network_namespace(socket_fd.get()); network != memory.network) {
-    memory.gids.clear();
-    memory.devices.clear();
-    memory.listed.clear();
+    io::forget(memory);
     memory.network = network;
   }
   io::adopt_common(memory.gids);  // before the interfaces are read: entries that only brdmad has are gone meanwhile
@@ -221,20 +242,7 @@ std::vector<DeviceInfo> list_devices() {
   io::update(memory.gids, interfaces);
   std::erase_if(memory.devices, [&](const auto& entry) { return !memory.gids.contains(entry.first); });
 
-  std::vector<DeviceInfo> devices, loopback;
-  bool any_up = false;
-  for (const io::Interface& interface : interfaces) {
-    const auto gids = memory.gids.find(interface.index);
-    if (gids == memory.gids.end()) continue;
-    // If lo is down, it adds no information.
-    if (interface.is_loopback() && !interface.is_up() && !memory.devices.contains(interface.index)) continue;
-    auto& list = interface.is_loopback() ? loopback : devices;
-    list.push_back(io::make_device(interface, gids->second, socket_fd.get()));
-    any_up = any_up || (interface.is_up() && !interface.is_loopback());
-  }
-  if (!any_up || control::load_settings().settings.loopback_device) {
-    devices.insert(devices.end(), loopback.begin(), loopback.end());
-  }
+  std::vector<DeviceInfo> devices = io::make_devices(interfaces, memory, socket_fd.get());
   io::use_known_names(devices, memory.devices);
   io::make_guids_unique(devices);
   for (const DeviceInfo& device : devices) memory.devices[device.ifindex] = {device.name, device.guid};

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "io/udp/open_socket.h"
 
 namespace brdma::io {
@@ -41,6 +42,21 @@ NetdevWatch::Change judge(const nlmsghdr& header, const std::byte* payload, std:
   // A bridge's port is "deleted" from the bridge, too: in another family.
   const bool link_gone = header.nlmsg_type == RTM_DELLINK && bytes > 0 && payload[0] == std::byte{AF_UNSPEC};
   return link_gone ? NetdevWatch::Change::kRemoved : NetdevWatch::Change::kChanged;
+}
+
+// The greatest change of these messages.
+NetdevWatch::Change judge_all(ConstBytes messages, std::uint32_t ifindex) {
+  NetdevWatch::Change seen = NetdevWatch::Change::kNone;
+  for (std::size_t at = 0; at + sizeof(nlmsghdr) <= messages.size();) {
+    nlmsghdr header;
+    std::memcpy(&header, messages.data() + at, sizeof header);
+    if (header.nlmsg_len < sizeof header) break;
+    const std::size_t payload = at + NLMSG_HDRLEN;
+    const std::size_t end = std::min<std::size_t>(messages.size(), at + header.nlmsg_len);
+    if (payload < end) seen = std::max(seen, judge(header, messages.data() + payload, end - payload, ifindex));
+    at += NLMSG_ALIGN(header.nlmsg_len);
+  }
+  return seen;
 }
 
 }  // namespace
@@ -83,17 +99,7 @@ NetdevWatch::Change NetdevWatch::read() {
       continue;
     }
     if (got <= 0) return seen;
-    const auto end = static_cast<std::size_t>(got);
-    for (std::size_t at = 0; at + sizeof(nlmsghdr) <= end;) {
-      nlmsghdr header;
-      std::memcpy(&header, buffer.data() + at, sizeof header);
-      if (header.nlmsg_len < sizeof header) break;
-      const std::size_t payload = at + NLMSG_HDRLEN;
-      const std::size_t message_end = std::min<std::size_t>(end, at + header.nlmsg_len);
-      if (payload < message_end)
-        seen = std::max(seen, judge(header, buffer.data() + payload, message_end - payload, ifindex_));
-      at += NLMSG_ALIGN(header.nlmsg_len);
-    }
+    seen = std::max(seen, judge_all({buffer.data(), static_cast<std::size_t>(got)}, ifindex_));
   }
 }
 

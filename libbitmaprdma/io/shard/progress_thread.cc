@@ -113,30 +113,39 @@ bool ProgressThread::application_attends(std::uint64_t looks_seen) const {
   return progress_owner.attended() && !progress_owner.help_wanted() && progress_owner.looks() != looks_seen;
 }
 
-// Returns when the application itself spins, or takes its packets.
+// The application itself spins, or takes its packets.
+bool ProgressThread::is_relieved(const Charge& charge) const {
+  if (charge.first) return false;
+  return shard_.progress_owner().application_spins() || (!charge.owes && application_attends(charge.looks));
+}
+
+// With the lock held. The time at its end.
+Instant ProgressThread::make_round(Charge& charge) {
+  ProgressOwner& progress_owner = shard_.progress_owner();
+  if (charge.first) {
+    progress_owner.take_charge();
+  } else {
+    progress_owner.set_thread(State::kSpinning);
+  }
+  progress_owner.helps();
+  const Shard::Round round = shard_.make_progress();
+  charge.owes = shard_.has_pending_output();
+  if (std::exchange(charge.first, false) && round.received > 0) park_interval_.helped();
+  const Instant now = monotonic_now();
+  if (round.busy) charge.last_busy = now;
+  return now;
+}
+
 void ProgressThread::be_in_charge() {
   ProgressOwner& progress_owner = shard_.progress_owner();
-  const std::uint64_t looks = progress_owner.looks();
-  bool first = true, owes = false;
-  Instant last_busy = monotonic_now();
-  for (; !stopping(); relax()) {
-    if (!first && (progress_owner.application_spins() || (!owes && application_attends(looks)))) return;
+  Charge charge{.looks = progress_owner.looks(), .last_busy = monotonic_now()};
+  for (; !stopping() && !is_relieved(charge); relax()) {
     take_lock();
     std::unique_lock held{shard_.lock(), std::adopt_lock};
-    if (first) {
-      progress_owner.take_charge();
-    } else {
-      progress_owner.set_thread(State::kSpinning);
-    }
-    progress_owner.helps();
-    const Shard::Round round = shard_.make_progress();
-    owes = shard_.has_pending_output();
-    if (std::exchange(first, false) && round.received > 0) park_interval_.helped();
-    const Instant now = monotonic_now();
-    if (round.busy) last_busy = now;
+    const Instant now = make_round(charge);
     const auto deadline = shard_.next_deadline();
     const Duration left = deadline ? *deadline - now : Duration{};
-    const bool spins = now - last_busy < spin_time(now) && may_spin();
+    const bool spins = now - charge.last_busy < spin_time(now) && may_spin();
     if (spins || (deadline && left < kSleepMin)) continue;
     stop_spinning();
     progress_owner.block_until(deadline);
@@ -181,16 +190,20 @@ void ProgressThread::stand_by() {
       trust_ = std::min(trust_ + 1, kTrustMax);
       park_interval_.present();
     } else if (packets_wait()) {
-      trust_ -= kHelpCosts;
-      if (trust_ < -kTrustMax) progress_owner.distrust();
-      take_lock();
-      const std::lock_guard held{shard_.lock(), std::adopt_lock};
-      shard_.count_help();
-      return;
+      return on_absent();
     } else if (!deep && !by_timer) {
       ++quiet;
     }
   }
+}
+
+// Packets wait that the application should have taken.
+void ProgressThread::on_absent() {
+  trust_ -= kHelpCosts;
+  if (trust_ < -kTrustMax) shard_.progress_owner().distrust();
+  take_lock();
+  const std::lock_guard held{shard_.lock(), std::adopt_lock};
+  shard_.count_help();
 }
 
 // The timer has fired: handles due deadlines and sets the timer again.

@@ -56,14 +56,25 @@ class ProgressThread {
   void forget() { thread_.detach(); }
 
  private:
+  // A time in charge.
+  struct Charge {
+    std::uint64_t looks = 0;  // the application's, at its beginning
+    bool first = true;        // no round yet
+    bool owes = false;        // the last round left output
+    Instant last_busy;
+  };
+
   void run();
   void be_in_charge();
+  [[nodiscard]] bool is_relieved(const Charge& charge) const;
+  Instant make_round(Charge& charge);
   void take_lock();
   [[nodiscard]] Duration spin_time(Instant now);
   [[nodiscard]] bool may_spin();
   void stop_spinning();
   void stay_parked();
   void stand_by();
+  void on_absent();
   void keep_deadline();
   [[nodiscard]] bool packets_wait() const;
   [[nodiscard]] bool application_attends(std::uint64_t looks_seen) const;

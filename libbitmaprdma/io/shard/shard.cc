@@ -50,43 +50,62 @@ Shard::Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistic
       scheduler_(config.recovery.ack_hold_max),
       policy_(poll_stay_max) {}
 
+// The caller's arrays, and what the call has found so far.
+struct Shard::Poll {
+  Shard& shard;
+  CompletionQueue* cq;
+  std::span<Completion> out;
+  std::span<Instant> times;
+  std::size_t count = 0;
+  unsigned received = 0;  // messages
+
+  [[nodiscard]] bool full() const { return count == out.size(); }
+  [[gnu::always_inline]] void take_completions() {
+    count += shard.engine_.poll_cq(cq, out.subspan(count), times.empty() ? times : times.subspan(count));
+  }
+  [[nodiscard]] bool receive(bool idle, Instant& now);
+};
+
+// Until the arrays are full, the sockets empty, or a burst has come. True: the call ends with its first completion.
+[[gnu::always_inline]] inline bool Shard::Poll::receive(bool idle, Instant& now) {
+  ReceivedMessage message;
+  bool found = !out.empty() && (shard.take_message(message, now) || (idle && shard.look_again(message, now)));
+  while (found) {
+    shard.handle_message(message, now);
+    // A full array of the caller is returned at once: further packets can wait for the next call, the caller cannot.
+    take_completions();
+    if (++received == 1 && full() && shard.leaves_for_reply(now)) return true;
+    if (received % shard.intake_.messages_per_drain() == 0) shard.send(Occasion::kPoll, now);
+    found = received < shard.intake_.burst() && !full() && shard.take_message(message, now);
+  }
+  return false;
+}
+
 // A poll returns nothing only after a look at the socket behind its look at the queue: the program may not poll again.
 std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times) {
   progress_owner_.called();
   policy_.on_poll();
-  std::size_t count = engine_.poll_cq(cq, out, times);
-  if (count > 0) return_completions();
-  if (count > 0 || engine_.queue_pairs() == 0) return count;
-  const auto poll_more = [&](std::size_t got) {
-    return engine_.poll_cq(cq, out.subspan(got), times.empty() ? times : times.subspan(got));
-  };
+  Poll poll{*this, cq, out, times};
+  poll.take_completions();
+  if (poll.count > 0) return_completions();
+  if (poll.count > 0 || engine_.queue_pairs() == 0) return poll.count;
   Instant now = monotonic_now();
   const bool due = deadline_ && *deadline_ <= now;
   const bool idle = !due && !sender_.pending() && scheduler_.idle(load_of_rest(), now);
   progress_owner_.looked();
-  ReceivedMessage message;
-  unsigned received = 0;
-  bool found = !out.empty() && (take_message(message, now) || (idle && look_again(message, now)));
-  while (found) {
-    handle_message(message, now);
-    // A full array of the caller is returned at once: further packets can wait for the next call, the caller cannot.
-    count += poll_more(count);
-    if (++received == 1 && count == out.size() && leaves_for_reply(now)) return count;
-    if (received % intake_.messages_per_drain() == 0) send(Occasion::kPoll, now);
-    found = received < intake_.burst() && count < out.size() && take_message(message, now);
-  }
-  if (received == 0 && idle) return 0;      // the most frequent case of a polling loop
-  if (received > 0) now = monotonic_now();  // held acknowledgements count from here
+  if (poll.receive(idle, now)) return poll.count;
+  if (poll.received == 0 && idle) return 0;      // the most frequent case of a polling loop
+  if (poll.received > 0) now = monotonic_now();  // held acknowledgements count from here
   handle_due_timeouts(now);
   send(Occasion::kPoll, now);
-  if (count < out.size()) count += poll_more(count);  // of timeouts
-  if (count == 0) {
+  if (!poll.full()) poll.take_completions();  // of timeouts
+  if (poll.count == 0) {
     progress_owner_.on_empty_poll();
   } else {
     return_completions();
   }
   end_call();
-  return count;
+  return poll.count;
 }
 
 // A poll has completions.

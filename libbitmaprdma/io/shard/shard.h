@@ -83,6 +83,7 @@ class Shard {
 
  private:
   using Occasion = SendScheduler::Occasion;
+  struct Poll;                                                              // a call of poll_cq()
   [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);  // `now`: set if there was one
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);

@@ -30,6 +30,50 @@ constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPA
                                       CMSG_SPACE(sizeof(int)) * 3 + CMSG_SPACE(sizeof(std::uint32_t)) +
                                       CMSG_SPACE(sizeof(timespec));
 
+// Of an ancillary message: level and type as they lie in its header.
+constexpr std::uint64_t metadata_kind(int level, int type) {
+  return std::uint64_t{static_cast<std::uint32_t>(type)} << 32 | static_cast<std::uint32_t>(level);
+}
+
+// The ancillary messages that enable_metadata() enables. The kernel's running count of dropped datagrams, if it came.
+std::optional<std::uint32_t> read_metadata(msghdr& message, ReceivedMessage& out) {
+  std::optional<std::uint32_t> drops;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    switch (metadata_kind(header->cmsg_level, header->cmsg_type)) {
+      case metadata_kind(SOL_UDP, UDP_GRO):
+        if (const int segment = control_value<int>(header); segment > 0)
+          out.segment_bytes = static_cast<std::size_t>(segment);
+        break;
+      case metadata_kind(IPPROTO_IPV6, IPV6_PKTINFO): {
+        const auto arrived = control_value<in6_pktinfo>(header);
+        out.datagram.destination = from_in6_addr(arrived.ipi6_addr);
+        if (is_link_local(out.datagram.destination)) out.scope = arrived.ipi6_ifindex;
+        break;
+      }
+      case metadata_kind(IPPROTO_IP, IP_PKTINFO):
+        out.datagram.destination = from_in_addr(control_value<in_pktinfo>(header).ipi_addr);
+        break;
+      case metadata_kind(IPPROTO_IPV6, IPV6_TCLASS):
+        out.datagram.traffic_class = static_cast<std::uint8_t>(control_value<int>(header));
+        break;
+      case metadata_kind(IPPROTO_IP, IP_TOS):
+        out.datagram.traffic_class = control_value<std::uint8_t>(header);
+        break;
+      case metadata_kind(SOL_SOCKET, SO_RXQ_OVFL):
+        drops = control_value<std::uint32_t>(header);
+        break;
+      case metadata_kind(SOL_SOCKET, SCM_TIMESTAMPNS): {
+        const auto stamp = control_value<timespec>(header);
+        out.stamp = std::int64_t{stamp.tv_sec} * 1'000'000'000 + stamp.tv_nsec;
+        break;
+      }
+      default:
+        break;
+    }
+  }
+  return drops;
+}
+
 }  // namespace
 
 ReceiveSocket::ReceiveSocket(int fd, bool dual_stack, const ReceiveSocketOptions& options)
@@ -103,29 +147,9 @@ bool ReceiveSocket::receive(ReceivedMessage& out) {
   }
   out.bytes = ConstBytes{buffer_.get(), static_cast<std::size_t>(size)};
   out.segment_bytes = out.bytes.size();
-  for (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-       header = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(header))) {
-    if (header->cmsg_level == SOL_UDP && header->cmsg_type == UDP_GRO) {
-      const int segment = control_value<int>(header);
-      if (segment > 0) out.segment_bytes = static_cast<std::size_t>(segment);
-    } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
-      const auto arrived = control_value<in6_pktinfo>(header);
-      datagram.destination = from_in6_addr(arrived.ipi6_addr);
-      if (is_link_local(datagram.destination)) out.scope = arrived.ipi6_ifindex;
-    } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
-      datagram.destination = from_in_addr(control_value<in_pktinfo>(header).ipi_addr);
-    } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {
-      datagram.traffic_class = static_cast<std::uint8_t>(control_value<int>(header));
-    } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS) {
-      datagram.traffic_class = control_value<std::uint8_t>(header);
-    } else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_RXQ_OVFL) {
-      const auto total = control_value<std::uint32_t>(header);
-      overflow_ += total - overflow_seen_;
-      overflow_seen_ = total;
-    } else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
-      const auto stamp = control_value<timespec>(header);
-      out.stamp = std::int64_t{stamp.tv_sec} * 1'000'000'000 + stamp.tv_nsec;
-    }
+  if (const auto drops = read_metadata(message, out)) {
+    overflow_ += *drops - overflow_seen_;
+    overflow_seen_ = *drops;
   }
   return true;
 }

@@ -37,6 +37,11 @@ constexpr std::uint32_t kGsoRefusalsMax = 8;  // then the route is assumed not t
 // Errors that may concern the single GSO message only.
 bool may_work_singly(int error) { return error == EINVAL || error == EIO || error == EMSGSIZE || error == EOPNOTSUPP; }
 
+// One of its ends has no meaning without an interface.
+bool needs_interface(const Transmit& transmit) {
+  return !transmit.destination.is_v4() && (is_link_local(transmit.destination) || is_link_local(transmit.source));
+}
+
 // Ancillary data of one sendmsg: source address, traffic class, hop limit, segment size.
 class Control {
  public:
@@ -71,30 +76,34 @@ struct TransmitSocket::Address {
   Control control;
 
   Address(const TransmitSocket& socket, const Transmit& transmit) {
-    const std::uint16_t port = htons(socket.options_.destination_port);
-    const bool v4 = transmit.destination.is_v4();
-    const std::uint32_t scope =
-        !v4 && (is_link_local(transmit.destination) || is_link_local(transmit.source)) ? socket.options_.ifindex : 0;
     if (socket.dual_stack_) {
-      to.v6.sin6_family = AF_INET6;
-      to.v6.sin6_port = port;
-      to.v6.sin6_addr = to_in6_addr(transmit.destination);
-      to.v6.sin6_scope_id = scope;
-      to_size = sizeof(to.v6);
-      if (!transmit.source.is_zero())
-        control.add(IPPROTO_IPV6, IPV6_PKTINFO, in6_pktinfo{to_in6_addr(transmit.source), scope});
+      set_v6(socket.options_, transmit);
     } else {
-      to.v4.sin_family = AF_INET;
-      to.v4.sin_port = port;
-      to.v4.sin_addr = to_in_addr(transmit.destination);
-      to_size = sizeof(to.v4);
-      if (!transmit.source.is_zero())
-        control.add(IPPROTO_IP, IP_PKTINFO, in_pktinfo{0, to_in_addr(transmit.source), in_addr{}});
+      set_v4(socket.options_, transmit);
     }
-    if (transmit.traffic_class != 0)
-      control.add(v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6}, v4 ? IP_TOS : IPV6_TCLASS, int{transmit.traffic_class});
+    const bool v4 = transmit.destination.is_v4();
+    const int level = v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6};
+    if (transmit.traffic_class != 0) control.add(level, v4 ? IP_TOS : IPV6_TCLASS, int{transmit.traffic_class});
     if (transmit.hop_limit != kDefaultHopLimit && transmit.hop_limit != 0)
-      control.add(v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6}, v4 ? IP_TTL : IPV6_HOPLIMIT, int{transmit.hop_limit});
+      control.add(level, v4 ? IP_TTL : IPV6_HOPLIMIT, int{transmit.hop_limit});
+  }
+  void set_v6(const TransmitSocketOptions& options, const Transmit& transmit) {
+    const std::uint32_t scope = needs_interface(transmit) ? options.ifindex : 0;
+    to.v6.sin6_family = AF_INET6;
+    to.v6.sin6_port = htons(options.destination_port);
+    to.v6.sin6_addr = to_in6_addr(transmit.destination);
+    to.v6.sin6_scope_id = scope;
+    to_size = sizeof(to.v6);
+    if (!transmit.source.is_zero())
+      control.add(IPPROTO_IPV6, IPV6_PKTINFO, in6_pktinfo{to_in6_addr(transmit.source), scope});
+  }
+  void set_v4(const TransmitSocketOptions& options, const Transmit& transmit) {
+    to.v4.sin_family = AF_INET;
+    to.v4.sin_port = htons(options.destination_port);
+    to.v4.sin_addr = to_in_addr(transmit.destination);
+    to_size = sizeof(to.v4);
+    if (!transmit.source.is_zero())
+      control.add(IPPROTO_IP, IP_PKTINFO, in_pktinfo{0, to_in_addr(transmit.source), in_addr{}});
   }
   void attach(msghdr& message) {
     message.msg_name = &to;
@@ -165,27 +174,50 @@ int TransmitSocket::open_socket() {
   return port_ != 0 ? 0 : (errno != 0 ? errno : EADDRINUSE);
 }
 
+namespace {
+
+union LocalAddress {
+  sockaddr_in6 v6;
+  sockaddr_in v4;
+};
+
+// Of RoCEv2's range.
+std::uint16_t random_port() {
+  std::uint16_t draw = 0;
+  if (getrandom(&draw, sizeof(draw), 0) != sizeof(draw)) draw = static_cast<std::uint16_t>(getpid());
+  return kPortFirst | draw;
+}
+
+// `port` 0: any. False: the port is in use, or errno says why.
+bool bind_to(int fd, bool dual_stack, std::uint16_t port) {
+  LocalAddress local{};
+  if (dual_stack) {
+    local.v6.sin6_family = AF_INET6;
+    local.v6.sin6_port = htons(port);
+  } else {
+    local.v4.sin_family = AF_INET;
+    local.v4.sin_port = htons(port);
+  }
+  const socklen_t size = dual_stack ? sizeof(local.v6) : sizeof(local.v4);
+  return bind(fd, reinterpret_cast<const sockaddr*>(&local), size) == 0;
+}
+
+// 0: unknown, errno says why.
+std::uint16_t bound_port(int fd, bool dual_stack) {
+  LocalAddress local{};
+  socklen_t size = dual_stack ? sizeof(local.v6) : sizeof(local.v4);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) != 0) return 0;
+  return ntohs(dual_stack ? local.v6.sin6_port : local.v4.sin_port);
+}
+
+}  // namespace
+
 // A free port of RoCEv2's range where one is found soon, else any.
 void TransmitSocket::bind_port() {
-  for (int attempt = 0; attempt <= kPortTries && port_ == 0; ++attempt) {
-    std::uint16_t draw = 0;
-    if (getrandom(&draw, sizeof(draw), 0) != sizeof(draw)) draw = static_cast<std::uint16_t>(getpid());
-    const auto port = static_cast<std::uint16_t>(attempt < kPortTries ? kPortFirst | draw : 0);
-    union {
-      sockaddr_in6 v6;
-      sockaddr_in v4;
-    } local{};
-    socklen_t size = dual_stack_ ? sizeof(local.v6) : sizeof(local.v4);
-    if (dual_stack_) {
-      local.v6.sin6_family = AF_INET6;
-      local.v6.sin6_port = htons(port);
-    } else {
-      local.v4.sin_family = AF_INET;
-      local.v4.sin_port = htons(port);
-    }
-    if (bind(fd_, reinterpret_cast<const sockaddr*>(&local), size) != 0) continue;
-    if (getsockname(fd_, reinterpret_cast<sockaddr*>(&local), &size) != 0) return;
-    port_ = ntohs(dual_stack_ ? local.v6.sin6_port : local.v4.sin_port);
+  for (int attempt = 0; attempt <= kPortTries; ++attempt) {
+    if (!bind_to(fd_, dual_stack_, attempt < kPortTries ? random_port() : std::uint16_t{0})) continue;
+    port_ = bound_port(fd_, dual_stack_);
+    return;
   }
 }
 

@@ -67,39 +67,101 @@ void XdpTransmit::reclaim() {
   BRDMA_CHECK(free_.size() <= transmit_.size());
 }
 
+// Copies the batch into the ring. kSent: it is there.
+inline XdpTransmit::Report XdpTransmit::queue(const Transmit& transmit, const Way& way) {
+  using Outcome = Report::Outcome;
+  const std::size_t headers = frame_headers_size(transmit.destination);
+  const std::size_t frame = headers + transmit.segment_bytes;
+  const std::size_t chunks_a_packet = (frame + kXdpChunkBytes - 1) / kXdpChunkBytes;
+  const std::size_t needed = transmit.segments * chunks_a_packet;
+  if (frame - kEthernetHeader > way.hop->mtu || needed > transmit_.size()) return {Outcome::kUseUdp};
+  reclaim();
+  // While the interface was down the ring has filled: only a call makes the kernel empty it.
+  if (free_.size() < needed && transmit_.taken() != filled_) {
+    if (const Report before = kick(); before.outcome != Outcome::kSent) return before;
+    reclaim();
+  }
+  // The ring has as many places as there are chunks: checking the chunks is enough.
+  if (free_.size() < needed) return {Outcome::kWaits};
+  (void)split_batch(transmit, scratch_->pieces, scratch_->packets);
+  const std::uint32_t before = filled_;
+  for (std::size_t i = 0; i < transmit.segments; ++i) {
+    if (write_packet(transmit, i, way)) [[likely]]
+      continue;
+    for (; filled_ != before; --filled_) free_.push_back(transmit_.at(filled_ - 1).addr);
+    return {Outcome::kFault};
+  }
+  transmit_.fill_to(filled_);
+  return {};
+}
+
 XdpTransmit::Report XdpTransmit::send(const Transmit& transmit, const Way& way) {
   using Outcome = Report::Outcome;
   if (dead_ != 0) return {Outcome::kUseUdp};
   if (!queued_) {
-    const std::size_t headers = frame_headers_size(transmit.destination);
-    const std::size_t frame = headers + transmit.segment_bytes;
-    const std::size_t chunks_a_packet = (frame + kXdpChunkBytes - 1) / kXdpChunkBytes;
-    const std::size_t needed = transmit.segments * chunks_a_packet;
-    if (frame - kEthernetHeader > way.hop->mtu || needed > transmit_.size()) return {Outcome::kUseUdp};
-    reclaim();
-    // While the interface was down the ring has filled: only a call makes the kernel empty it.
-    if (free_.size() < needed && transmit_.taken() != filled_) {
-      if (const Report before = kick(); before.outcome != Outcome::kSent) return before;
-      reclaim();
-    }
-    // The ring has as many places as there are chunks: checking the chunks is enough.
-    if (free_.size() < needed) return {Outcome::kWaits};
-    (void)split_batch(transmit, scratch_->pieces, scratch_->packets);
-    const std::uint32_t before = filled_;
-    for (std::size_t i = 0; i < transmit.segments; ++i) {
-      if (write_packet(transmit, i, way)) [[likely]]
-        continue;
-      for (; filled_ != before; --filled_) free_.push_back(transmit_.at(filled_ - 1).addr);
-      return {Outcome::kFault};
-    }
-    transmit_.fill_to(filled_);
+    if (const Report queued = queue(transmit, way); queued.outcome != Outcome::kSent) return queued;
   }
   const Report report = kick();
   queued_ = report.outcome == Outcome::kWaits;
   return report;
 }
 
-// Headers, then the pieces, into consecutive chunks. False: a piece is not readable; its chunks are free again.
+// A packet in consecutive chunks.
+struct XdpTransmit::Frame {
+  struct Part {
+    std::uint64_t address = 0;
+    std::size_t size = 0;
+  };
+  XdpTransmit& owner;
+  std::array<Part, kPartsMax> parts{};
+  std::size_t used = 0;
+
+  [[nodiscard]] std::byte* bytes(const Part& part) const { return owner.chunk(part.address); }
+  void take_chunk() {
+    BRDMA_CHECK(used < parts.size() && !owner.free_.empty());
+    parts[used++] = {owner.free_.back(), 0};
+    owner.free_.pop_back();
+  }
+  void give_back() {
+    for (std::size_t i = 0; i < used; ++i) owner.free_.push_back(parts[i].address);
+  }
+  [[nodiscard]] bool append(const iovec& piece);
+  void put_checksum_v6(std::size_t payload);
+  void put_descriptors();
+};
+
+// False: not all of the piece is readable.
+[[gnu::always_inline]] inline bool XdpTransmit::Frame::append(const iovec& piece) {
+  for (std::size_t done = 0; done < piece.iov_len;) {
+    if (parts[used - 1].size == kXdpChunkBytes) take_chunk();
+    Part& part = parts[used - 1];
+    const std::size_t take = std::min<std::size_t>(piece.iov_len - done, kXdpChunkBytes - part.size);
+    if (!memory::copy(bytes(part) + part.size, static_cast<const std::byte*>(piece.iov_base) + done, take)) [[unlikely]]
+      return false;
+    part.size += take;
+    done += take;
+  }
+  return true;
+}
+
+[[gnu::always_inline]] inline void XdpTransmit::Frame::put_checksum_v6(std::size_t payload) {
+  static_assert(kPartsMax >= 2 && kXdpChunkBytes % 2 == 0);
+  const ConstBytes first{bytes(parts[0]), parts[0].size};
+  std::uint64_t rest = 0;
+  for (std::size_t i = 1; i < used; ++i) rest += internet_sum({bytes(parts[i]), parts[i].size});
+  store_be16(bytes(parts[0]) + kUdpChecksumAtV6, udp_checksum_v6(first, payload, rest));
+}
+
+[[gnu::always_inline]] inline void XdpTransmit::Frame::put_descriptors() {
+  for (std::size_t i = 0; i < used; ++i) {
+    xdp_desc& descriptor = owner.transmit_.at(owner.filled_++);
+    descriptor.addr = parts[i].address;
+    descriptor.len = static_cast<std::uint32_t>(parts[i].size);
+    descriptor.options = i + 1 < used ? kXdpPacketContinues : 0;
+  }
+}
+
+// Headers, then the pieces. False: a piece is not readable; its chunks are free again.
 bool XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, const Way& way) {
   const PacketPieces& packet = scratch_->packets[index];
   const std::span<const iovec> pieces{scratch_->pieces.data() + packet.first, packet.count};
@@ -112,46 +174,18 @@ bool XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, cons
                              .traffic_class = transmit.traffic_class,
                              .hop_limit = transmit.hop_limit == 0 ? std::uint8_t{64} : transmit.hop_limit,
                              .identification = way.ids_count ? static_cast<std::uint16_t>(index) : std::uint16_t{0}};
-  struct Part {
-    std::uint64_t address = 0;
-    std::size_t size = 0;
-  };
-  std::array<Part, kPartsMax> parts{};
-  std::size_t used = 0;
-  const auto next_chunk = [&] {
-    BRDMA_CHECK(used < parts.size() && !free_.empty());
-    parts[used++] = {free_.back(), 0};
-    free_.pop_back();
-  };
-  next_chunk();
-  parts[0].size = write_frame_headers(headers, way.hop->destination, way.hop->source, payload, chunk(parts[0].address));
+  Frame frame{*this};
+  frame.take_chunk();
+  Frame::Part& first = frame.parts[0];
+  first.size = write_frame_headers(headers, way.hop->destination, way.hop->source, payload, frame.bytes(first));
   for (const iovec& piece : pieces) {
-    for (std::size_t done = 0; done < piece.iov_len;) {
-      if (parts[used - 1].size == kXdpChunkBytes) next_chunk();
-      Part& part = parts[used - 1];
-      const std::size_t take = std::min<std::size_t>(piece.iov_len - done, kXdpChunkBytes - part.size);
-      if (!memory::copy(chunk(part.address) + part.size, static_cast<const std::byte*>(piece.iov_base) + done, take))
-          [[unlikely]] {
-        for (std::size_t i = 0; i < used; ++i) free_.push_back(parts[i].address);
-        return false;
-      }
-      part.size += take;
-      done += take;
-    }
+    if (frame.append(piece)) [[likely]]
+      continue;
+    frame.give_back();
+    return false;
   }
-  if (!transmit.destination.is_v4()) {
-    static_assert(kPartsMax >= 2 && kXdpChunkBytes % 2 == 0);
-    const ConstBytes first{chunk(parts[0].address), parts[0].size};
-    std::uint64_t rest = 0;
-    for (std::size_t i = 1; i < used; ++i) rest += internet_sum({chunk(parts[i].address), parts[i].size});
-    store_be16(chunk(parts[0].address) + kUdpChecksumAtV6, udp_checksum_v6(first, payload, rest));
-  }
-  for (std::size_t i = 0; i < used; ++i) {
-    xdp_desc& descriptor = transmit_.at(filled_++);
-    descriptor.addr = parts[i].address;
-    descriptor.len = static_cast<std::uint32_t>(parts[i].size);
-    descriptor.options = i + 1 < used ? kXdpPacketContinues : 0;
-  }
+  if (!transmit.destination.is_v4()) frame.put_checksum_v6(payload);
+  frame.put_descriptors();
   return true;
 }
 

@@ -57,9 +57,11 @@ class XdpTransmit {
     std::array<iovec, kSplitPiecesMax> pieces;
     std::array<PacketPieces, kSegmentsMax> packets;
   };
+  struct Frame;
   XdpTransmit() = default;
   [[nodiscard]] bool map_all(int memory_fd, const XdpReply& reply);
   void reclaim();
+  [[nodiscard, gnu::always_inline]] Report queue(const Transmit& transmit, const Way& way);
   [[nodiscard]] Report kick();
   [[nodiscard]] bool write_packet(const Transmit& transmit, std::size_t index, const Way& way);
   [[nodiscard]] std::byte* chunk(std::uint64_t address) const { return memory_.data() + (address - first_address_); }

@@ -34,6 +34,17 @@ bool lends_to(const MemoryRegion& window, const Accessor& who, std::uint32_t nee
   return window.lender != nullptr && (needed & kRemote) != 0 && (!window.type2 || window.qpn == who.qpn);
 }
 
+// IBTA 10.6.7.2: the region may lend what is asked for.
+bool may_lend(const MemoryRegion& lender, const MemoryRegion& window, const Binding& to) {
+  if (lender.window || lender.pd != window.pd) return false;
+  // Local access is the region's: naming it is allowed and grants nothing, as with hardware.
+  if ((lender.access & kAccessMwBind) == 0 || (to.access & ~(kRemote | kAccessZeroBased | kAccessLocalWrite)) != 0)
+    return false;
+  const bool changes = (to.access & (kAccessRemoteWrite | kAccessRemoteAtomic)) != 0;
+  if (changes && (lender.access & kAccessLocalWrite) == 0) return false;
+  return lender.covers(to.address, to.length);
+}
+
 bool end_overflows(std::uint64_t start, std::uint64_t length) {
   return length != 0 && start > std::numeric_limits<std::uint64_t>::max() - (length - 1);
 }
@@ -64,6 +75,8 @@ struct MemoryTable::Impl {
   [[nodiscard]] MemoryRegion* find(std::uint32_t key) {
     return const_cast<MemoryRegion*>(std::as_const(*this).find(key));
   }
+  // The window that may get this key: only the program's bits are other ones. Null: none.
+  [[nodiscard]] Slot* window_slot(std::uint32_t key);
   MemoryRegion* put(std::unique_ptr<MemoryRegion> region);
   std::uint32_t take_slot();
   std::uint32_t new_key(std::uint32_t index);
@@ -76,6 +89,14 @@ struct MemoryTable::Impl {
   std::vector<std::unique_ptr<ProtectionDomain>> domains;
   std::uint32_t domains_made = 0;
 };
+
+MemoryTable::Impl::Slot* MemoryTable::Impl::window_slot(std::uint32_t key) {
+  const std::uint32_t index = index_of(key);
+  if (index >= slots.size() || key == 0) return nullptr;
+  Slot& slot = slots[index];
+  if (slot.key == 0 || ((slot.key ^ key) & ~kWindowKeyMask) != 0 || !slot.region->window) return nullptr;
+  return &slot;
+}
 
 // Slots are reused in the order in which they were freed: an old key stays invalid for as long as possible.
 std::uint32_t MemoryTable::Impl::take_slot() {
@@ -259,25 +280,14 @@ void MemoryTable::unbind(MemoryRegion* window) {
 }
 
 bool MemoryTable::bind(const Accessor& who, const Binding& to) {
-  const std::uint32_t index = impl_->index_of(to.key);
-  if (index >= impl_->slots.size() || to.key == 0) return false;
-  Impl::Slot& slot = impl_->slots[index];
-  if (slot.key == 0 || ((slot.key ^ to.key) & ~kWindowKeyMask) != 0 || !slot.region->window) return false;
-  MemoryRegion& window = *slot.region;
+  Impl::Slot* const slot = impl_->window_slot(to.key);
+  if (slot == nullptr) return false;
+  MemoryRegion& window = *slot->region;
   if (window.pd != who.pd || (window.type2 && (window.lender != nullptr || to.length == 0))) return false;
-  MemoryRegion* lender = nullptr;
-  if (to.length != 0) {
-    lender = impl_->find(to.lkey);
-    if (lender == nullptr || lender->window || lender->pd != window.pd) return false;
-    // Local access is the region's: naming it is allowed and grants nothing, as with hardware.
-    if ((lender->access & kAccessMwBind) == 0 || (to.access & ~(kRemote | kAccessZeroBased | kAccessLocalWrite)) != 0)
-      return false;
-    const bool changes = (to.access & (kAccessRemoteWrite | kAccessRemoteAtomic)) != 0;
-    if (changes && (lender->access & kAccessLocalWrite) == 0) return false;
-    if (!lender->covers(to.address, to.length)) return false;
-  }
+  MemoryRegion* const lender = to.length != 0 ? impl_->find(to.lkey) : nullptr;
+  if (to.length != 0 && (lender == nullptr || !may_lend(*lender, window, to))) return false;
   unbind(&window);
-  window.key = slot.key = to.key;
+  window.key = slot->key = to.key;
   ++version_;
   if (lender == nullptr) return true;
   ++lender->windows;

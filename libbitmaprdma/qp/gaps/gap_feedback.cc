@@ -29,26 +29,31 @@ Duration GapFeedback::repeat_interval(std::uint16_t feedbacks, const RecoveryCon
 
 void GapFeedback::plan(OutOfOrderState& state, const RecoveryConfig& config, Instant seen) {
   FeedbackWatch& watch = state.feedback;
-  if (watch.unnamed) {
-    if (!watch.unnamed_until) watch.unnamed_until = seen + config.age_max;
-    if (watch.unnamed_count >= config.ffm_threshold || seen >= *watch.unnamed_until) due_ = true;
-  }
-  std::optional<Instant> first;
-  const auto due_first = [&] {
-    first.reset();
-    for (std::size_t i = 0; i < FeedbackWatch::kClasses; ++i) {
-      if (watch.oldest[i])
-        bring_forward(first,
-                      next_naming(*watch.oldest[i], static_cast<std::uint16_t>(i + 1), state.last_arrival, config));
-    }
-  };
-  due_first();
+  look_at_unnamed(watch, config, seen);
+  std::optional<Instant> first = first_repetition(state, config);
   if (watch.look || (first && seen >= *first)) {
     look_at_named(state, config, seen);
-    due_first();
+    first = first_repetition(state, config);
   }
   if (watch.unnamed && !due_) bring_forward(first, *watch.unnamed_until);
   state.watch.repeat_at = first;
+}
+
+// Many leave at once, few when they have waited.
+void GapFeedback::look_at_unnamed(FeedbackWatch& watch, const RecoveryConfig& config, Instant seen) {
+  if (!watch.unnamed) return;
+  if (!watch.unnamed_until) watch.unnamed_until = seen + config.age_max;
+  if (watch.unnamed_count >= config.ffm_threshold || seen >= *watch.unnamed_until) due_ = true;
+}
+
+std::optional<Instant> GapFeedback::first_repetition(const OutOfOrderState& state, const RecoveryConfig& config) const {
+  const auto& oldest = state.feedback.oldest;
+  std::optional<Instant> first;
+  for (std::size_t i = 0; i < oldest.size(); ++i) {
+    if (!oldest[i]) continue;
+    bring_forward(first, next_naming(*oldest[i], static_cast<std::uint16_t>(i + 1), state.last_arrival, config));
+  }
+  return first;
 }
 
 // The oldest of those that are not due. Due ones stay in `look` until they have been named.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/config.h"
 #include "base/units.h"
@@ -66,6 +67,10 @@ class GapFeedback {
                                     const RecoveryConfig& config) const {
     return recovery::next_request(last, times, repeat_interval(times, config), last_arrival);
   }
+  void look_at_unnamed(FeedbackWatch& watch, const RecoveryConfig& config, Instant seen);
+  // When the first gap is to be named again, by the oldest ones; nothing: none has been named.
+  [[nodiscard]] std::optional<Instant> first_repetition(const OutOfOrderState& state,
+                                                        const RecoveryConfig& config) const;
   void look_at_named(OutOfOrderState& state, const RecoveryConfig& config, Instant seen);
 
   bool due_ = false;

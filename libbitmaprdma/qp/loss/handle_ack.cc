@@ -96,6 +96,43 @@ void take_path_echo(Impl& me, const wire::BitmapAck& ack, std::uint16_t source_p
     (void)path_evidence(me).on_echo(ack, source_port, echo, *measured, now);
 }
 
+// --- bitmap acknowledgements ---
+
+// All before its base was known to be executed.
+void drop_stale(Impl& me, const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
+  if (me.path.several && ack.echo_valid) [[unlikely]]
+    take_path_echo(me, ack, source_port, now);
+  if (ack.piggybacked) return me.env.count(Counter::kStalePiggybacks);  // no fault of the data that carried it
+  me.env.drop(DropReason::kStaleResponse);
+}
+
+// A packet never sent cannot have arrived.
+bool names_unsent(const Impl& me, const wire::BitmapAck& ack, Sequence base) {
+  const Scoreboard& board = me.scoreboard;
+  return base > board.next() || (ack.operations_valid && me.segments.names_unsent(ack, board.next())) ||
+         distance(ack.highest, board.base_psn()) >= static_cast<std::int32_t>(board.entries());
+}
+
+bool names_arrivals(const wire::BitmapAck& ack) { return ack.bit_count > 0 || ack.range_count > 0; }
+
+// A receiver in bitmap mode names missing packets itself: a sequence NAK says nothing.
+bool refuses_base(const wire::BitmapAck& ack) {
+  return !wire::acknowledges(ack.syndrome) && ack.syndrome != wire::kSyndromeNakSequence;
+}
+
+// Precondition: the sender judges losses by itself.
+void judge_losses(Impl& me, const wire::BitmapAck& ack, Sequence base, Instant now) {
+  const SentPackets packets = me.sent_packets();
+  packets.judgement().on_acknowledgement(
+      ack, base, now, [&](Sequence at, Counter cause) { packets.retransmit_range(at, at + 1, cause, now); });
+}
+
+// Precondition: refuses_base(), and the packet was sent.
+Outcome handle_bitmap_refusal(Impl& me, const wire::BitmapAck& ack, Sequence base, Instant now) {
+  if (kind_of(ack.syndrome) == kKindRnr) reported_arrivals(me).take_back(ack, base, now);
+  return handle_refusal(me, ack.syndrome, base, now);
+}
+
 }  // namespace
 
 // The packet left at `echo`.
@@ -157,23 +194,15 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   const std::int32_t at = distance(ack.base, me.scoreboard.base_psn());
   const Sequence next = me.scoreboard.next();
   if (at < 0 || me.scoreboard.base() + static_cast<Sequence>(at) < me.scoreboard.cumulative()) {
-    if (me.path.several && ack.echo_valid) [[unlikely]]
-      take_path_echo(me, ack, source_port, now);
-    if (ack.piggybacked) {
-      me.env.count(Counter::kStalePiggybacks);  // no fault of the data that carried it
-    } else {
-      me.env.drop(DropReason::kStaleResponse);
-    }
+    drop_stale(me, ack, source_port, now);
     return {};
   }
   const Sequence base = me.scoreboard.base() + static_cast<Sequence>(at);
-  // A packet never sent cannot have arrived.
-  if (base > next || (ack.operations_valid && me.segments.names_unsent(ack, next)) ||
-      distance(ack.highest, me.scoreboard.base_psn()) >= static_cast<std::int32_t>(me.scoreboard.entries())) {
+  if (names_unsent(me, ack, base)) {
     me.env.drop(DropReason::kBadControl);
     return {};
   }
-  if (ack.bit_count == 0 && ack.range_count == 0 && wire::acknowledges(ack.syndrome)) {
+  if (!names_arrivals(ack) && wire::acknowledges(ack.syndrome)) {
     const CumulativeAck all = CumulativeAck::of(ack);
     if (me.cumulative_acks().acknowledges_all(all)) {
       me.on_cumulative_ack(all, now);
@@ -187,18 +216,12 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   me.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
   me.admission.on_credit();
   me.acknowledge_requests_before(base, now);
-  if (ack.bit_count > 0 || ack.operations_valid || ack.range_count > 0)
-    reported_arrivals(me).on_acknowledgement(ack, base, now);
-  if (me.losses.judge) [[unlikely]] {
-    const SentPackets packets = me.sent_packets();
-    packets.judgement().on_acknowledgement(
-        ack, base, now, [&](Sequence at, Counter cause) { packets.retransmit_range(at, at + 1, cause, now); });
-  }
+  if (names_arrivals(ack) || ack.operations_valid) reported_arrivals(me).on_acknowledgement(ack, base, now);
+  if (me.losses.judge) [[unlikely]]
+    judge_losses(me, ack, base, now);
   if (ack.echo_valid) take_echo(me, ack, bytes_before - me.scoreboard.flight().bytes, source_port, now);
-  // A receiver in bitmap mode names missing packets itself: a sequence NAK says nothing.
-  if (!wire::acknowledges(ack.syndrome) && ack.syndrome != wire::kSyndromeNakSequence && base < next) [[unlikely]] {
-    if (kind_of(ack.syndrome) == kKindRnr) reported_arrivals(me).take_back(ack, base, now);
-    if (const Outcome result = handle_refusal(me, ack.syndrome, base, now); result.to_error) return result;
+  if (refuses_base(ack) && base < next) [[unlikely]] {
+    if (const Outcome result = handle_bitmap_refusal(me, ack, base, now); result.to_error) return result;
   }
   me.advance(now);
   return me.outcome(now);

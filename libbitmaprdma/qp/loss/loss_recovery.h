@@ -46,6 +46,10 @@ struct LossRecovery {
     response_tolerance.elapse(now);
     if (gone_back_to && *gone_back_to < base) gone_back_to.reset();
   }
+  void end_waits(Instant now) {  // those that are over
+    if (held_until && now >= *held_until) held_until.reset();
+    if (paused_until && now >= *paused_until) paused_until.reset();
+  }
   void forget() {
     response_gaps.clear();
     response_judge_at.reset();

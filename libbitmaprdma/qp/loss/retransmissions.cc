@@ -11,6 +11,16 @@ namespace brdma::qp {
 
 using bitmap::EntryState;
 
+namespace {
+
+// Of one batch with so many packets; `runs`: of neighbours.
+Counter counter_of(std::uint32_t packets, std::uint32_t runs) {
+  if (runs > 1) return Counter::kRetransmitAggregated;
+  return packets > 1 ? Counter::kRetransmitInterval : Counter::kRetransmitSingle;
+}
+
+}  // namespace
+
 // Waits until more can leave with it; a full batch, and packets of a timeout or probe, do not wait.
 bool Retransmissions::holds_back(Instant now) const {
   constexpr std::uint32_t kFullBatch = 16;
@@ -29,6 +39,21 @@ bool Retransmissions::may_leave(Instant now) const {
   return parts_.rnr.may_leave(next) && (limits().congestion_admits(parts_.id.mtu()) || parts_.timers.has_grant());
 }
 
+// The fault of its message, the receiver and the retransmission window allow that the pending packet leaves.
+bool Retransmissions::admits(Sequence sequence, const Message& message) const {
+  if (parts_.fault.is_set_at(message.wqe) || !parts_.rnr.may_leave(sequence)) return false;
+  if (!window_full()) return true;
+  parts_.env.count(Counter::kResendWindowFull);
+  return false;
+}
+
+bool Retransmissions::resend(Sequence sequence, PayloadCursor& cursor, TransmitBatch& batch, Instant now) const {
+  Message& message = parts_.packets.message_of(sequence);
+  if (!admits(sequence, message)) return false;
+  return message.answered() ? resend_request(sequence, message, cursor, batch, now)
+                            : resend_data(sequence, message, cursor, batch, now);
+}
+
 bool Retransmissions::poll(TransmitBatch& batch, Instant now) const {
   if (holds_back(now)) return false;
   if (parts_.loss) parts_.loss->held_until.reset();
@@ -38,23 +63,12 @@ bool Retransmissions::poll(TransmitBatch& batch, Instant now) const {
   Sequence from = scoreboard.base();
   while (scoreboard.pending() > 0) {
     const Sequence sequence = scoreboard.next_pending(from);
-    if (sequence == scoreboard.next()) break;
-    Message& message = parts_.packets.message_of(sequence);
-    if (parts_.fault.is_set_at(message.wqe) || !parts_.rnr.may_leave(sequence)) break;
-    if (window_full()) {
-      parts_.env.count(Counter::kResendWindowFull);
-      break;
-    }
-    const bool sent = message.answered() ? resend_request(sequence, message, cursor, batch, now)
-                                         : resend_data(sequence, message, cursor, batch, now);
-    if (!sent) break;
+    if (sequence == scoreboard.next() || !resend(sequence, cursor, batch, now)) break;
     if (packets++ == 0 || sequence != from + 1) ++runs;
     from = sequence;
   }
   if (packets == 0) return false;
-  parts_.env.count(runs > 1      ? Counter::kRetransmitAggregated
-                   : packets > 1 ? Counter::kRetransmitInterval
-                                 : Counter::kRetransmitSingle);
+  parts_.env.count(counter_of(packets, runs));
   return true;
 }
 

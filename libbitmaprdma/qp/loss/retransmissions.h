@@ -68,6 +68,8 @@ class Retransmissions {
   [[nodiscard]] PacketBuilder builder() const { return {parts_.id, parts_.queue, parts_.scoreboard}; }
   [[nodiscard]] bool holds_back(Instant now) const;
   [[nodiscard]] bool window_full(std::uint32_t more = 0) const;  // with `more` in flight besides
+  [[nodiscard]] bool admits(Sequence sequence, const Message& message) const;
+  bool resend(Sequence sequence, PayloadCursor& cursor, TransmitBatch& batch, Instant now) const;
   bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch,
                    Instant now) const;
   [[nodiscard]] Rerequested read_rerequest(Sequence pending, const Message& message) const;

@@ -21,6 +21,15 @@ const T& by_age(const std::vector<T>& ring, std::size_t newest, std::size_t age)
   return ring[(newest + ring.size() - age) % ring.size()];
 }
 
+// The response was sent again at `again`.
+RequestVerdict judge_resent(const DroppedResponse& dropped, Instant again, Duration quiet, Instant now) {
+  // A queue that stays full does not get the same forever: the requester re-requests, a round trip later.
+  if (dropped.full) return RequestVerdict::kRecent;
+  if (!dropped.transmitted) return now - again < quiet ? RequestVerdict::kRecent : RequestVerdict::kResend;
+  const Instant latest = dropped.first ? *dropped.transmitted : *dropped.transmitted + kRangeTime;
+  return again >= *dropped.transmitted && again <= latest ? RequestVerdict::kResend : RequestVerdict::kOutdated;
+}
+
 }  // namespace
 
 ResponseLog::ResponseLog(std::uint32_t responses_max) : responses_max_(std::max<std::size_t>(responses_max, 1)) {
@@ -75,14 +84,7 @@ const ResponseLog::Resend* ResponseLog::find_resend(Psn psn) const {
 RequestVerdict ResponseLog::judge(const DroppedResponse& dropped, Instant answered_since, Duration quiet,
                                   Instant now) const {
   const Resend* const again = find_resend(dropped.psn);
-  // A queue that stays full does not get the same forever: the requester re-requests, a round trip later.
-  if (again != nullptr && again->at >= answered_since && dropped.full) return RequestVerdict::kRecent;
-  if (again != nullptr && again->at >= answered_since) {
-    if (!dropped.transmitted) return now - again->at < quiet ? RequestVerdict::kRecent : RequestVerdict::kResend;
-    const Instant latest = dropped.first ? *dropped.transmitted : *dropped.transmitted + kRangeTime;
-    return again->at >= *dropped.transmitted && again->at <= latest ? RequestVerdict::kResend
-                                                                    : RequestVerdict::kOutdated;
-  }
+  if (again != nullptr && again->at >= answered_since) return judge_resent(dropped, again->at, quiet, now);
   if (dropped.transmitted && dropped.first && *dropped.transmitted < answered_since) return RequestVerdict::kOutdated;
   // It may have been resent since, in a forgotten record.
   if (resends_.size() == kResendsKept && dropped.transmitted.value_or(answered_since) <= forgotten_)

@@ -11,25 +11,23 @@ namespace brdma::qp {
 
 using wire::RcOp;
 
+namespace {
+
+// Of a response with data. `started`: others of its READ have left.
+RcOp read_response_op(bool started, bool last) {
+  if (started) return last ? RcOp::kReadResponseLast : RcOp::kReadResponseMiddle;
+  return last ? RcOp::kReadResponseOnly : RcOp::kReadResponseFirst;
+}
+
+}  // namespace
+
 bool ResponseSender::poll(TransmitBatch& batch, bool naks, SendNak send, Instant now) const {
   ResponderResources& resources = parts_.resources;
   bool added = false;
   while (!resources.empty()) {
     Response& response = resources.front();
     if (!naks && response.kind == Response::Kind::kNak) break;
-    Sending sending = Sending::kDone;
-    switch (response.kind) {
-      case Response::Kind::kRead:
-        sending = send_read_packet(response, batch, now);
-        break;
-      case Response::Kind::kAtomic:
-        sending = send_atomic_response(response, batch, now);
-        break;
-      case Response::Kind::kNak:
-        sending = send_nak(response, send, batch, now);
-        if (sending == Sending::kDone && parts_.halted) parts_.refusal = std::make_unique<Response>(response);
-        break;
-    }
+    const Sending sending = send_response(response, batch, send, now);
     if (sending == Sending::kFull) break;
     if (sending != Sending::kMore) resources.pop();
     added = added || sending != Sending::kStale;
@@ -37,6 +35,21 @@ bool ResponseSender::poll(TransmitBatch& batch, bool naks, SendNak send, Instant
   if (added && parts_.paths != nullptr) [[unlikely]]
     parts_.paths->batch_left(batch.path(), now);
   return added;
+}
+
+ResponseSender::Sending ResponseSender::send_response(Response& response, TransmitBatch& batch, SendNak send,
+                                                      Instant now) const {
+  switch (response.kind) {
+    case Response::Kind::kRead:
+      return send_read_packet(response, batch, now);
+    case Response::Kind::kAtomic:
+      return send_atomic_response(response, batch, now);
+    case Response::Kind::kNak:
+      break;
+  }
+  const Sending sending = send_nak(response, send, batch, now);
+  if (sending == Sending::kDone && parts_.halted) parts_.refusal = std::make_unique<Response>(response);
+  return sending;
 }
 
 wire::Packet ResponseSender::packet_of(const Response& response, RcOp op, Instant now) const {
@@ -94,22 +107,13 @@ ResponseSender::Sending ResponseSender::send_read_packet(Response& response, Tra
   const bool last = response.bytes_left <= mtu;
   if (parts_.paths != nullptr && batch.packets() >= parts_.paths->batch_max(batch.path())) [[unlikely]]
     return Sending::kFull;
-  const RcOp op = response.started ? (last ? RcOp::kReadResponseLast : RcOp::kReadResponseMiddle)
-                                   : (last ? RcOp::kReadResponseOnly : RcOp::kReadResponseFirst);
-  wire::Packet packet = packet_of(response, op, now);
+  wire::Packet packet = packet_of(response, read_response_op(response.started, last), now);
   if (!batch.fits(TransmitBatch::packet_bytes(packet, size), size == 0 ? 0 : 1, response.bitmap)) return Sending::kFull;
   std::byte* data = nullptr;
   const bool there = env.memory.resolve(parts_.identity.accessor(), response.rkey, response.address, size,
                                         kAccessRemoteRead, &data) == memory::Fault::kNone &&
                      env.memory.holds(data, size);
-  if (!there && response.unasked) {  // read before, and done
-    env.count(Counter::kEdnPacketsGone, response_packets(response.bytes_left, mtu));
-    return Sending::kStale;
-  }
-  if (!there) {
-    refuse_read(response);
-    return Sending::kMore;
-  }
+  if (!there) return read_failed(response);
   const Slice slice{data, size};
   fill_path_fields(packet, response, batch);
   batch.add(packet, size == 0 ? std::span<const Slice>{} : std::span<const Slice>{&slice, 1}, size);
@@ -147,6 +151,16 @@ ResponseSender::Sending ResponseSender::send_by_reference(const Response& respon
   env.count(Counter::kByReference);
   note_left(packet, response, size, now);
   return Sending::kDone;
+}
+
+// Its data is gone.
+ResponseSender::Sending ResponseSender::read_failed(const Response& response) const {
+  if (response.unasked) {  // read before, and done
+    parts_.env.count(Counter::kEdnPacketsGone, response_packets(response.bytes_left, parts_.mtu));
+    return Sending::kStale;
+  }
+  refuse_read(response);
+  return Sending::kMore;
 }
 
 // The region, or its memory, went away while its data was being sent: a NAK replaces the rest of the responses.

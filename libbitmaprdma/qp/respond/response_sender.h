@@ -49,11 +49,13 @@ class ResponseSender {
     kDone,   // the response has left
     kStale,  // the response is not needed any more
   };
+  Sending send_response(Response& response, TransmitBatch& batch, SendNak send, Instant now) const;
   Sending send_by_reference(const Response& response, TransmitBatch& batch, Instant now) const;
   Sending send_read_packet(Response& response, TransmitBatch& batch, Instant now) const;
   Sending send_atomic_response(const Response& response, TransmitBatch& batch, Instant now) const;
   Sending send_nak(const Response& response, SendNak send, TransmitBatch& batch, Instant now) const;
   Sending send_nak_of_read(const Response& response, TransmitBatch& batch, Instant now) const;
+  [[nodiscard]] Sending read_failed(const Response& response) const;
   void refuse_read(const Response& response) const;
   [[nodiscard]] wire::Packet packet_of(const Response& response, wire::RcOp op, Instant now) const;
   void fill_path_fields(wire::Packet& packet, const Response& response, const TransmitBatch& batch) const;

@@ -20,8 +20,10 @@ bool is_confirmed(WorkOpcode opcode) { return opcode == WorkOpcode::kFlush || op
 // WRITEs and SENDs: a scatter list to send needs no further check.
 bool only_sends(WorkOpcode opcode) { return opcode <= WorkOpcode::kSendWithImm; }
 bool has_result(WorkOpcode opcode) { return opcode == WorkOpcode::kRdmaRead || is_atomic(opcode); }
+bool has_response(WorkOpcode opcode) { return has_result(opcode) || is_confirmed(opcode); }
+bool is_inline(const SendRequest& request) { return (request.flags & kSendInline) != 0; }
 
-// check() for the common case: a WRITE or SEND from one piece of memory.
+// is_valid() for the common case: a WRITE or SEND from one piece of memory.
 bool plainly_valid(const SendRequest& request) {
   return only_sends(request.opcode) && (request.flags & ~(kSendFence | kSendSignaled | kSendSolicited)) == 0 &&
          request.sges.size() == 1 && request.sges.front().length <= kMessageBytesMax;
@@ -39,31 +41,41 @@ bool confirmed_valid(const SendRequest& request, std::uint32_t length) {
          request.compare_or_add <= std::numeric_limits<std::uint32_t>::max();
 }
 
-// `length`: of the whole message.
-Status check(const Identity& id, const SendRequest& request, std::uint32_t& length) {
-  constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
-  if (!known(request.opcode) || (request.flags & ~kFlags) != 0) return Status{EINVAL};
+// The scatter list. `length`: of all its entries.
+bool list_valid(const Identity& id, const SendRequest& request, std::uint32_t& length) {
   // The count before anything is read: a wild one leads out of the caller's list. Inline data is copied now, so the
   // number of entries does not matter for it.
-  const bool inlined = (request.flags & kSendInline) != 0;
-  // Nothing to send or to place: local operations have neither.
-  if (is_local(request.opcode)) return inlined || !request.sges.empty() ? Status{EINVAL} : Status::success();
-  if (request.sges.size() > (inlined ? kSgesMax : id.capabilities.send_sge_max)) return Status{EINVAL};
+  if (request.sges.size() > (is_inline(request) ? kSgesMax : id.capabilities.send_sge_max)) return false;
   std::uint64_t sum = 0;
   for (const Sge& sge : request.sges) sum += sge.length;
-  if (sum > kMessageBytesMax) return Status{EINVAL};
+  if (sum > kMessageBytesMax) return false;
   length = static_cast<std::uint32_t>(sum);
-  if (only_sends(request.opcode) && !inlined) [[likely]]
-    return Status::success();
-  if ((has_result(request.opcode) || is_confirmed(request.opcode)) && id.attributes.max_rd_atomic == 0)
-    return Status{EINVAL};
-  if (is_confirmed(request.opcode) && !confirmed_valid(request, length)) return Status{EINVAL};
-  if (inlined) {  // READs and atomics have nothing to copy
-    return has_result(request.opcode) || sum > id.capabilities.inline_bytes_max ? Status{EINVAL} : Status::success();
-  }
-  if (is_atomic(request.opcode) && (request.sges.size() != 1 || length < kAtomicBytes)) return Status{EINVAL};
-  if (is_atomic(request.opcode)) length = kAtomicBytes;
-  return Status::success();
+  return true;
+}
+
+// An atomic's result has one place, of 8 bytes at least. `length`: of the list, then of the result.
+bool atomic_valid(const SendRequest& request, std::uint32_t& length) {
+  if (request.sges.size() != 1 || length < kAtomicBytes) return false;
+  length = kAtomicBytes;
+  return true;
+}
+
+// `length`: of the whole message.
+bool is_valid(const Identity& id, const SendRequest& request, std::uint32_t& length) {
+  constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
+  const WorkOpcode opcode = request.opcode;
+  if (!known(opcode) || (request.flags & ~kFlags) != 0) return false;
+  const bool inlined = is_inline(request);
+  // Nothing to send or to place: local operations have neither.
+  if (is_local(opcode)) return !inlined && request.sges.empty();
+  if (!list_valid(id, request, length)) return false;
+  if (only_sends(opcode) && !inlined) [[likely]]
+    return true;
+  if (has_response(opcode) && id.attributes.max_rd_atomic == 0) return false;
+  if (is_confirmed(opcode) && !confirmed_valid(request, length)) return false;
+  // READs and atomics have nothing to copy.
+  if (inlined) return !has_result(opcode) && length <= id.capabilities.inline_bytes_max;
+  return !is_atomic(opcode) || atomic_valid(request, length);
 }
 
 }  // namespace
@@ -75,8 +87,8 @@ Status Requester::post_send(std::span<const SendRequest> requests, std::size_t& 
     const SendRequest& request = requests[posted];
     if (plainly_valid(request)) [[likely]] {
       length = request.sges.front().length;
-    } else if (const Status status = check(me.id, request, length); !status.ok()) {
-      return status;
+    } else if (!is_valid(me.id, request, length)) {
+      return Status{EINVAL};
     }
     if (me.queue.full()) return Status{ENOMEM};
     if (!me.queue.push(request, length)) return Status{EFAULT};
@@ -87,7 +99,7 @@ Status Requester::post_send(std::span<const SendRequest> requests, std::size_t& 
 Status Requester::check_send(std::span<const SendRequest> requests) const {
   std::uint32_t length = 0;
   for (const SendRequest& request : requests) {
-    if (const Status status = check(impl_->id, request, length); !status.ok()) return status;
+    if (!is_valid(impl_->id, request, length)) return Status{EINVAL};
   }
   return requests.size() > impl_->queue.room() ? Status{ENOMEM} : Status::success();
 }

@@ -79,27 +79,39 @@ bool move_allowed(QpType type, QpState from, QpState to, std::uint32_t given) {
   return false;
 }
 
+constexpr std::uint32_t code(PathMtu mtu) { return static_cast<std::uint32_t>(mtu); }
+
+// Both ends of a path speak the same family.
+bool can_be_path(const IpAddress& local, const IpAddress& peer) {
+  return !local.is_zero() && !peer.is_zero() && local.is_v4() == peer.is_v4();
+}
+
 // Are the values of the attributes in `mask` possible?
 bool values_valid(const QpAttributes& a, std::uint32_t mask) {
   // Including persistent memory, though no region has that right: programs (rdma-core's tests) set it on any device.
   constexpr std::uint32_t kAccessKnown = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
                                          kAccessRemoteAtomic | kAccessMwBind | kAccessFlushGlobal |
                                          kAccessFlushPersistent;
+  const struct {
+    std::uint32_t attribute, value, least, most;
+  } ranges[] = {
+      {kQpAttrPkeyIndex, a.pkey_index, 0, 0},
+      {kQpAttrPort, a.port, 1, 1},
+      {kQpAttrPathMtu, code(a.path_mtu), code(PathMtu::k256), code(PathMtu::k4096)},
+      {kQpAttrDestQpn, a.destination_qpn, 0, 0xFF'FFFF},
+      {kQpAttrTimeout, a.timeout, 0, 31},
+      {kQpAttrRetryCount, a.retry_count, 0, 7},
+      {kQpAttrRnrRetry, a.rnr_retry, 0, 7},
+      {kQpAttrMinRnrTimer, a.min_rnr_timer, 0, 31},
+      {kQpAttrMaxRdAtomic, a.max_rd_atomic, 0, qp::kRdAtomicMax},
+      {kQpAttrMaxDestRdAtomic, a.max_dest_rd_atomic, 0, qp::kRdAtomicMax},
+  };
   const auto given = [mask](std::uint32_t bit) { return (mask & bit) != 0; };
+  for (const auto& [attribute, value, least, most] : ranges) {
+    if (given(attribute) && (value < least || value > most)) return false;
+  }
   if (given(kQpAttrAccess) && (a.access & ~kAccessKnown) != 0) return false;
-  if (given(kQpAttrPkeyIndex) && a.pkey_index != 0) return false;
-  if (given(kQpAttrPort) && a.port != 1) return false;
-  if (given(kQpAttrPathMtu) && (a.path_mtu < PathMtu::k256 || a.path_mtu > PathMtu::k4096)) return false;
-  if (given(kQpAttrDestQpn) && a.destination_qpn > 0xFF'FFFF) return false;
-  if (given(kQpAttrTimeout) && a.timeout > 31) return false;
-  if (given(kQpAttrRetryCount) && a.retry_count > 7) return false;
-  if (given(kQpAttrRnrRetry) && a.rnr_retry > 7) return false;
-  if (given(kQpAttrMinRnrTimer) && a.min_rnr_timer > 31) return false;
-  if (given(kQpAttrMaxRdAtomic) && a.max_rd_atomic > qp::kRdAtomicMax) return false;
-  if (given(kQpAttrMaxDestRdAtomic) && a.max_dest_rd_atomic > qp::kRdAtomicMax) return false;
-  // Both ends of a path speak the same family.
-  return !given(kQpAttrAv) ||
-         (!a.local_address.is_zero() && !a.peer_address.is_zero() && a.local_address.is_v4() == a.peer_address.is_v4());
+  return !given(kQpAttrAv) || can_be_path(a.local_address, a.peer_address);
 }
 
 }  // namespace

@@ -23,6 +23,12 @@ constexpr Duration kHostAbsent = 100_ms;
 constexpr Duration kStandardGraceMax = 1_s;
 constexpr std::uint32_t kPeerWindowMax = 1u << 20;
 
+// Bitmap mode can be agreed on with its sender.
+bool fits_ours(const wire::Caps& caps, PathMtu mtu) {
+  return (caps.capabilities & wire::kCapabilityBitmap) != 0 && caps.version_min <= kVersion &&
+         caps.version_max >= kVersion && caps.token != 0 && caps.path_mtu_code == static_cast<std::uint8_t>(mtu);
+}
+
 }  // namespace
 
 void QueuePair::begin_negotiation() {
@@ -48,9 +54,7 @@ void QueuePair::note_bitmap_peer() {
 
 void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   environment_.count(Counter::kCapsReceived);
-  const bool fits = (caps.capabilities & wire::kCapabilityBitmap) != 0 && caps.version_min <= kVersion &&
-                    caps.version_max >= kVersion && caps.token != 0 &&
-                    caps.path_mtu_code == static_cast<std::uint8_t>(identity_.attributes.path_mtu);
+  const bool fits = fits_ours(caps, identity_.attributes.path_mtu);
   const bool proven = caps.echo == identity_.own_token;  // the peer has read our CAPS
   const bool known = identity_.bitmap_agreed && caps.token == identity_.peer_token;
   if (identity_.bitmap_agreed && !proven && !known) {
@@ -62,16 +66,11 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   negotiation_.response_due = negotiation_.response_due || !caps.reply;
   // Nothing is left to ask, except for the peer's claim: this CAPS may answer one sent before ours had a claim.
   const bool claimed = (caps.capabilities & wire::kCapabilityLocal) != 0;
-  if (proven && (claimed || !local_ || identity_.local_state != LocalState::kNotReported)) {
-    negotiation_.ask_due = false;
-    negotiation_.ask_again.reset();
-  }
+  if (proven && (claimed || !local_ || identity_.local_state != LocalState::kNotReported)) negotiation_.asked_all();
   if (!fits) return;
   if (identity_.bitmap_agreed) {
     identity_.peer_token = caps.token;
-    // A peer that still asks has not received the answer. One CAPS may have crossed it.
-    const bool asks = !caps.reply && !claimed;
-    if (asks && (!proven || ++negotiation_.asked_of_us > 1)) responder_.change_path();
+    if (!caps.reply && !claimed && negotiation_.answer_is_lost(proven)) responder_.change_path();
     return on_local_caps(caps);
   }
   identity_.peer_token = caps.token;

@@ -23,6 +23,56 @@ qp::Identity with_recovery(qp::Identity identity, const qp::Environment& environ
   return identity;
 }
 
+// --- standard packets ---
+
+// A NAK that ends the queue pair.
+bool is_fatal_nak(const wire::Packet& packet) {
+  return packet.op == wire::RcOp::kAcknowledge && packet.aeth.syndrome > wire::kSyndromeNakSequence;
+}
+
+// `ahead`: of the base of the receive window.
+bool is_in_turn(const wire::Packet& packet, std::int32_t ahead) {
+  if (wire::is_request(packet.op)) return ahead == 0;
+  return packet.op == wire::RcOp::kAcknowledge && !is_fatal_nak(packet);
+}
+
+// --- control packets ---
+
+// The body of one is possible, and names the peer in `member`.
+template <class Body>
+bool names(std::uint32_t peer_qpn, const std::optional<Body>& body, std::uint32_t Body::*member) {
+  return body && (*body).*member == peer_qpn;
+}
+
+// A report for the requester: of the peer, its host or a switch. Nothing: it is bad, or no request can have been sent.
+std::optional<Outcome> take_report(qp::Requester& requester, const qp::Identity& identity, const wire::Packet& packet,
+                                   Instant now) {
+  if (!identity.can_send()) return std::nullopt;
+  const std::uint32_t peer_qpn = identity.attributes.destination_qpn;
+  switch (static_cast<wire::Control>(packet.bth.opcode)) {
+    case wire::Control::kFfm: {
+      const auto ffm = wire::parse_ffm(packet.payload, packet.bth.psn);
+      if (!names(peer_qpn, ffm, &wire::Ffm::source_qpn) || ffm->responses) break;
+      return requester.handle_ffm(*ffm, now);
+    }
+    case wire::Control::kLinkStateFeedback: {
+      const auto feedback = wire::parse_link_state_feedback(packet.payload);
+      if (!names(peer_qpn, feedback, &wire::LinkStateFeedback::destination_qpn)) break;
+      requester.handle_link_state(*feedback);
+      return Outcome{};
+    }
+    case wire::Control::kStoppedReply: {
+      const auto reply = wire::parse_stopped_reply(packet.payload);
+      if (!names(peer_qpn, reply, &wire::StoppedReply::peer_qpn)) break;
+      requester.handle_stopped_reply(*reply, now);
+      return Outcome{};
+    }
+    default:
+      break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 QueuePair::QueuePair(const qp::Environment& environment, const qp::Identity& identity)
@@ -129,9 +179,8 @@ void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
 // make a new port known. With several paths of our own the peer may have several ports: all are accepted. If bitmap
 // mode has just been agreed, nothing is further ahead than such a peer's packets in flight.
 void QueuePair::handle_standard(const wire::Packet& packet, Instant now) {
-  const bool request = wire::is_request(packet.op), acknowledges = packet.op == wire::RcOp::kAcknowledge;
-  const std::int32_t ahead = request ? distance(packet.bth.psn, responder_.impl().base()) : 0;
-  const bool ends = acknowledges && packet.aeth.syndrome > wire::kSyndromeNakSequence;
+  const std::int32_t ahead = wire::is_request(packet.op) ? distance(packet.bth.psn, responder_.impl().base()) : 0;
+  const bool ends = is_fatal_nak(packet);
   const std::uint16_t port = received_flow.source_port();
   const bool elsewhere = port != standard_port_ && standard_run_ >= kPortIsKnown && own_paths() == 1;
   const bool beyond =
@@ -142,8 +191,7 @@ void QueuePair::handle_standard(const wire::Packet& packet, Instant now) {
   }
   const std::uint64_t dropped = environment_.dropped;
   carry_out(route(packet, now), now);
-  const bool in_turn = (request && ahead == 0) || (acknowledges && !ends);
-  if (!in_turn || environment_.dropped != dropped) return;
+  if (!is_in_turn(packet, ahead) || environment_.dropped != dropped) return;
   const std::uint8_t run = port == standard_port_ ? standard_run_ : std::uint8_t{0};
   if (run < kPortIsKnown) standard_run_ = static_cast<std::uint8_t>(run + 1);
   standard_port_ = port;
@@ -184,56 +232,43 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
     environment_.drop(DropReason::kUnknownOpcode);
     return {};
   }
-  const auto bad = [this] {
-    environment_.drop(DropReason::kBadControl);
-    return Outcome{};
-  };
   const std::uint32_t peer_qpn = identity_.attributes.destination_qpn;
   switch (which) {
     case wire::Control::kCaps: {
       const auto caps = wire::parse_caps(packet.payload);
-      if (!caps || caps->source_qpn != peer_qpn) return bad();
+      if (!names(peer_qpn, caps, &wire::Caps::source_qpn)) break;
       handle_caps(*caps, now);
       return {};
     }
     case wire::Control::kBitmapAck: {
       const auto ack = wire::parse_bitmap_ack(packet.payload, packet.bth.psn);
-      if (!ack || ack->source_qpn != peer_qpn || ack->responses || !identity_.can_send()) return bad();
+      if (!names(peer_qpn, ack, &wire::BitmapAck::source_qpn) || ack->responses || !identity_.can_send()) break;
       note_bitmap_peer();
       return requester_.handle_bitmap_ack(*ack, received_flow.source_port(), now);
     }
-    case wire::Control::kFfm: {
-      const auto ffm = wire::parse_ffm(packet.payload, packet.bth.psn);
-      if (!ffm || ffm->source_qpn != peer_qpn || ffm->responses || !identity_.can_send()) return bad();
-      return requester_.handle_ffm(*ffm, now);
+    case wire::Control::kFfm:
+    case wire::Control::kLinkStateFeedback:
+    case wire::Control::kStoppedReply: {
+      const auto outcome = take_report(requester_, identity_, packet, now);
+      if (!outcome) break;
+      return *outcome;
     }
     case wire::Control::kEdn: {
       const auto edn = wire::parse_edn(packet.payload, packet.bth.psn);
-      if (!edn || edn->destination_qpn != peer_qpn) return bad();
+      if (!names(peer_qpn, edn, &wire::Edn::destination_qpn)) break;
       return apply_drops(*edn, now);
     }
     case wire::Control::kLinkStateInquiry: {  // for the hops on the path; it has reached the end
       const auto inquiry = wire::parse_link_state_inquiry(packet.payload);
-      if (!inquiry || inquiry->source_qpn != peer_qpn) return bad();
+      if (!names(peer_qpn, inquiry, &wire::LinkStateInquiry::source_qpn)) break;
       environment_.count(Counter::kLinkStateInquiriesReceived);
       return {};
     }
-    case wire::Control::kLinkStateFeedback: {
-      const auto feedback = wire::parse_link_state_feedback(packet.payload);
-      if (!feedback || feedback->destination_qpn != peer_qpn || !identity_.can_send()) return bad();
-      requester_.handle_link_state(*feedback);
-      return {};
-    }
     case wire::Control::kStoppedQuery:  // for QP 1
-      return bad();
-    case wire::Control::kStoppedReply: {
-      const auto reply = wire::parse_stopped_reply(packet.payload);
-      if (!reply || reply->peer_qpn != peer_qpn || !identity_.can_send()) return bad();
-      requester_.handle_stopped_reply(*reply, now);
-      return {};
-    }
+      break;
   }
-  return bad();
+  environment_.drop(DropReason::kBadControl);
+  return {};
 }
 
 void QueuePair::handle_edn(const wire::Edn& edn, Instant now) {
@@ -313,11 +348,7 @@ bool QueuePair::poll_both(qp::TransmitBatch& batch, Instant now) {
   bool added = false;
   if (control_first_) added = poll_control(batch, now);
   batch.keep_last_segment(follows());
-  bool data = poll_data(batch, now);
-  if (!data && turn_ != Turn::kOrdered) [[unlikely]] {  // the requests could not leave after all: try the rest
-    turn_ = Turn::kOrdered;
-    data = poll_data(batch, now);
-  }
+  const bool data = poll_data(batch, now);
   batch.keep_last_segment(false);
   if (data && acknowledgement_waits(now)) {
     control_first_ = false;
@@ -371,8 +402,12 @@ std::uint8_t QueuePair::take_turn(Instant now) {
 }
 
 bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
-  if (turn_ == Turn::kRequests) return requester_.poll_requests(batch, now);
-  if (turn_ == Turn::kResponses) return poll_responses(batch, /*naks=*/false, now);
+  if (turn_ != Turn::kOrdered) [[unlikely]] {
+    const bool sent =
+        turn_ == Turn::kRequests ? requester_.poll_requests(batch, now) : poll_responses(batch, /*naks=*/false, now);
+    if (sent) return true;
+    turn_ = Turn::kOrdered;  // they could not leave after all: try the rest
+  }
   bool responses = false, requests = false;
   if (requests_first_) requests = requester_.poll_requests(batch, now);
   responses = poll_responses(batch, /*naks=*/true, now);

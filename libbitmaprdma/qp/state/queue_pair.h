@@ -38,6 +38,14 @@ struct Negotiation {
   std::uint64_t echo = 0;  // the token stated last, by whomever
   Instant challenged_at;   // first time `echo` was stated to the peer; after the agreement, the last time
 
+  // Nothing is left to ask.
+  void asked_all() {
+    ask_due = false;
+    ask_again.reset();
+  }
+  // After the agreement: a peer that still asks has not received the answer. One CAPS may have crossed it. `proven`: it
+  // has read our CAPS.
+  [[nodiscard]] bool answer_is_lost(bool proven) { return !proven || ++asked_of_us > 1; }
   [[nodiscard]] bool due() const { return ask_due || response_due; }
   void note_token(std::uint64_t token) {
     stated = stated && token == echo;

@@ -28,6 +28,39 @@ using Impl = Requester::Impl;
                          me.losses.judge.get()}};
 }
 
+// --- steps of poll_new() ---
+
+[[gnu::always_inline]] inline bool all_begun(const Impl& me) { return me.queue.next() == me.queue.tail(); }
+[[gnu::always_inline]] inline bool all_left(const Impl& me) { return me.messages.all_left(me.scoreboard.next()); }
+
+// The next packets of the message that began last. True: some were added.
+[[gnu::always_inline]] inline bool continue_message(Impl& me, PayloadCursor& cursor, TransmitBatch& batch,
+                                                    Instant now) {
+  Message& message = me.messages.back();
+  if (me.fault.is_set_at(message.wqe)) return false;
+  if (message.packets > 2 && me.transmit_middle(message, cursor, batch, now)) return true;
+  return me.transmit_next(message, cursor, batch, now);
+}
+
+enum class Step : std::uint8_t {
+  kAdded,     // packets
+  kExecuted,  // a local operation, which has none
+  kNothing,   // the next may not leave, does not fit or has failed
+};
+
+// Of the message that has begun; if all of it has left, the next work request begins.
+[[gnu::always_inline]] inline Step take_step(Impl& me, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
+  if (!me.ready_to_send_new(now)) return Step::kNothing;
+  if (all_left(me)) {
+    if (is_local(me.queue[me.queue.next()].opcode)) [[unlikely]] {
+      const LocalOperations local{{me.env, me.id, me.queue, me.fault}};
+      return local.execute(now) ? Step::kExecuted : Step::kNothing;
+    }
+    me.message_start().begin();
+  }
+  return continue_message(me, cursor, batch, now) ? Step::kAdded : Step::kNothing;
+}
+
 }  // namespace
 
 bool Requester::Impl::ready_to_send_new(Instant now) { return message_start().ready(now); }
@@ -53,30 +86,17 @@ bool Requester::Impl::transmit_next(Message& message, PayloadCursor& cursor, Tra
 }
 
 bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
-  if (queue.next() == queue.tail() && messages.all_left(scoreboard.next())) return false;
+  if (all_begun(*this) && all_left(*this)) return false;
   PayloadCursor cursor(env.memory, id.pd, 0);
   bool added = false;
   while (true) {
     if (transmit_small(cursor, batch, now)) {
       added = true;
-      if (queue.next() == queue.tail()) break;
+      if (all_begun(*this)) break;
     }
-    if (!ready_to_send_new(now)) break;
-    if (messages.all_left(scoreboard.next())) {
-      if (is_local(queue[queue.next()].opcode)) [[unlikely]] {
-        if (!LocalOperations{{env, id, queue, fault}}.execute(now)) break;
-        continue;
-      }
-      message_start().begin();
-    }
-    Message& message = messages.back();
-    if (fault.is_set_at(message.wqe)) break;
-    if (message.packets > 2 && transmit_middle(message, cursor, batch, now)) {
-      added = true;
-      continue;
-    }
-    if (!transmit_next(message, cursor, batch, now)) break;
-    added = true;
+    const Step step = take_step(*this, cursor, batch, now);
+    if (step == Step::kNothing) break;
+    added = added || step == Step::kAdded;
   }
   env.note_length(now, id.qpn, trace::WindowSide::kSend, scoreboard);
   return added;

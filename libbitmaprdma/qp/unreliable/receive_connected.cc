@@ -4,6 +4,15 @@
 #include "qp/unreliable/unreliable_receive.h"
 
 namespace brdma::qp {
+namespace {
+
+// Packets of a message before its last are of a whole path MTU.
+bool size_valid(const wire::Packet& packet, std::uint32_t mtu) {
+  const std::size_t size = packet.payload.size();
+  return wire::is_last_or_only(packet.op) ? size <= mtu : size == mtu;
+}
+
+}  // namespace
 
 Outcome UnreliableReceiver::take_connected(const wire::Packet& packet, Instant now) {
   if (!admits(packet)) return {};
@@ -52,9 +61,8 @@ Outcome UnreliableReceiver::take_send(const wire::Packet& packet, Instant now) {
   const bool last = wire::is_last_or_only(packet.op);
   if (wire::is_first_or_only(packet.op)) message_ = {.kind = Message::Kind::kSend, .bytes = 0, .reth = {}};
   const std::size_t size = packet.payload.size();
-  if (message_.kind != Message::Kind::kSend || (last ? size > id_.mtu() : size != id_.mtu())) {
+  if (message_.kind != Message::Kind::kSend || !size_valid(packet, id_.mtu()))
     return refuse(packet, DropReason::kBadLength);
-  }
   if (!receives_.has(0)) return refuse(packet, DropReason::kNoReceive);
   const std::uint64_t bytes = message_.bytes + size;
   if (bytes > receives_[0].bytes) return refuse(packet, DropReason::kBadLength);
@@ -67,29 +75,31 @@ Outcome UnreliableReceiver::take_send(const wire::Packet& packet, Instant now) {
   return complete(packet, completion, now);
 }
 
+// The next part of the WRITE in progress. False: its region, or the memory, does not allow it.
+bool UnreliableReceiver::write_part(ConstBytes payload) const {
+  if ((id_.attributes.access & kAccessRemoteWrite) == 0) return false;
+  const wire::Reth& reth = message_.reth;
+  std::byte* to = nullptr;
+  const auto finds = [&](std::uint64_t address, std::size_t size) {
+    return env_.memory.resolve(id_.accessor(), reth.rkey, address, size, kAccessRemoteWrite, &to) ==
+           memory::Fault::kNone;
+  };
+  // The whole message on its first packet: nothing is written of one that leaves its region.
+  if (message_.bytes == 0 && !finds(reth.address, reth.length)) return false;
+  return finds(reth.address + message_.bytes, payload.size()) && copy_end_last(to, payload);
+}
+
 Outcome UnreliableReceiver::take_write(const wire::Packet& packet, Instant now) {
   const bool last = wire::is_last_or_only(packet.op);
   if (wire::is_first_or_only(packet.op)) message_ = {.kind = Message::Kind::kWrite, .bytes = 0, .reth = packet.reth};
-  const std::size_t size = packet.payload.size();
-  if (message_.kind != Message::Kind::kWrite || (last ? size > id_.mtu() : size != id_.mtu())) {
+  if (message_.kind != Message::Kind::kWrite || !size_valid(packet, id_.mtu()))
     return refuse(packet, DropReason::kBadLength);
-  }
-  const std::uint64_t bytes = message_.bytes + size;
+  const std::uint64_t bytes = message_.bytes + packet.payload.size();
   const wire::Reth& reth = message_.reth;
   if (last ? bytes != reth.length : bytes >= reth.length) return refuse(packet, DropReason::kBadLength);
   const bool immediate = wire::has_immediate(packet.op);
   if (immediate && !receives_.has(0)) return refuse(packet, DropReason::kNoReceive);
-  std::byte* to = nullptr;
-  // The whole message on its first packet: nothing is written of one that leaves its region.
-  const bool allowed = (id_.attributes.access & kAccessRemoteWrite) != 0 &&
-                       (message_.bytes != 0 || env_.memory.resolve(id_.accessor(), reth.rkey, reth.address, reth.length,
-                                                                   kAccessRemoteWrite, &to) == memory::Fault::kNone);
-  if (!allowed || env_.memory.resolve(id_.accessor(), reth.rkey, reth.address + message_.bytes, size,
-                                      kAccessRemoteWrite, &to) != memory::Fault::kNone) {
-    env_.count(Counter::kRemoteAccessErrors);
-    return refuse(packet, DropReason::kFault);
-  }
-  if (!copy_end_last(to, packet.payload)) {
+  if (!write_part(packet.payload)) {
     env_.count(Counter::kRemoteAccessErrors);
     return refuse(packet, DropReason::kFault);
   }

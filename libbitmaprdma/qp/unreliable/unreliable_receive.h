@@ -54,6 +54,7 @@ class UnreliableReceiver {
   [[nodiscard]] bool admits(const wire::Packet& packet);
   Outcome take_send(const wire::Packet& packet, Instant now);
   Outcome take_write(const wire::Packet& packet, Instant now);
+  [[nodiscard]] bool write_part(ConstBytes payload) const;
   void abandon();
   Outcome refuse(const wire::Packet& packet, DropReason reason);
   // --- unreliable_receive.cc ---

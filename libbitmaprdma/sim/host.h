@@ -95,11 +95,21 @@ class Host {
   // True: it has no core at `now`.
   bool is_away(Instant now);
   void draw_stall();
+  [[nodiscard]] bool is_timeout_due(Instant now) const {
+    const auto due = engine_->next_timeout();
+    return due && *due <= now;
+  }
   void receive_all(Instant now);
   // False: no query; the packet is for the process.
   bool take_stopped_query(const Packet& query, Instant now);
   // Fills `out_` with the packets of the engine's next batch; false: nothing to send.
   bool poll_batch(Instant now);
+  // The machine's, if there are any.
+  template <class Send>
+  bool send_replies(const Send& send);
+  // `may_wait`: the engine's output, if none of it is more urgent than an acknowledgement that may be deferred.
+  template <class Send>
+  void send_batches(Instant now, bool may_wait, const Send& send);
   template <class Send>
   void hand_over(Instant now, const Send& send);
   void split(const Transmit& transmit);
@@ -146,26 +156,35 @@ void Host::hand_over(Instant now, const Send& send) {
 }
 
 template <class Send>
-bool Host::run(Instant now, const Send& send) {
+bool Host::send_replies(const Send& send) {
   const bool replied = !replies_.empty();
   for (const PacketIndex reply : replies_) send(reply);
   replies_.clear();
-  if (dead_ || is_away(now)) return replied;
-  const auto due = engine_->next_timeout();
-  const bool timed_out = due && *due <= now;
-  const bool sends_on = busy_until_ && now >= *busy_until_;
-  if (!touched_ && !timed_out && !sends_on && socket_.empty()) return replied;
-  const bool by_application = touched_;
-  touched_ = false;
-  receive_all(now);
-  if (const auto timeout = engine_->next_timeout(); timeout && *timeout <= now) engine_->handle_timeout(now);
-  const bool may_wait = config_.defers_acknowledgements && !by_application && !timed_out;
-  if (busy_until_ && now >= *busy_until_) busy_until_.reset();
+  return replied;
+}
+
+template <class Send>
+void Host::send_batches(Instant now, bool may_wait, const Send& send) {
   const auto waits = [&] { return may_wait && engine_->transmit_interest().level == TransmitInterest::kDeferrable; };
   for (std::uint32_t batches = 0; !busy_until_ && !waits() && poll_batch(now); ++batches) {
     BRDMA_CHECK(batches < kBatchesPerRunMax);
     hand_over(now, send);
   }
+}
+
+template <class Send>
+bool Host::run(Instant now, const Send& send) {
+  const bool replied = send_replies(send);
+  if (dead_ || is_away(now)) return replied;
+  const bool timed_out = is_timeout_due(now);
+  const bool sends_on = busy_until_ && now >= *busy_until_;
+  if (!touched_ && !timed_out && !sends_on && socket_.empty()) return replied;
+  const bool by_application = touched_;
+  touched_ = false;
+  receive_all(now);
+  if (is_timeout_due(now)) engine_->handle_timeout(now);
+  if (busy_until_ && now >= *busy_until_) busy_until_.reset();
+  send_batches(now, config_.defers_acknowledgements && !by_application && !timed_out, send);
   while (auto notification = engine_->poll_notification()) notifications_.push_back(*notification);
   return true;
 }

@@ -40,6 +40,38 @@ void parse_extensions(const Shape& shape, Reader& reader, Packet& packet) {
   if (shape.has(Shape::kInvalidate)) packet.invalidate_rkey = load_be32(reader.take<kInvalidateSize>().data());
 }
 
+// What of a packet's body has to be there, and which version.
+struct Versioned {
+  std::size_t bytes = 0;  // of a control packet: the word that begins with its version, or up to its token
+  std::uint8_t version = kBitmapVersion;
+};
+
+Versioned versioned_control(const Shape& shape) {
+  if (shape.has(Shape::kToken)) return {.bytes = kTokenOffset + kTokenSize};
+  return {.bytes = 4, .version = kControlVersion};
+}
+
+// BXTH, and the piggybacked ACK that it announces. nullopt: done. `size`: of the packet.
+[[gnu::always_inline]] inline std::optional<DropReason> parse_bitmap_headers(std::size_t size, Reader& reader,
+                                                                             Packet& packet,
+                                                                             std::size_t& headers_size) {
+  packet.bxth = parse_bxth(reader.take<kBxthSize>());
+  if (!packet.bxth.piggyback) return std::nullopt;
+  headers_size += kPiggybackSize;
+  if (size < headers_size + kIcrcSize) return DropReason::kTruncated;
+  packet.piggyback = parse_piggyback(reader.take<kPiggybackSize>());
+  if ((packet.piggyback.syndrome & kSyndromeKindMask) != 0) return DropReason::kBadControl;
+  return std::nullopt;
+}
+
+// `padded`: bytes between headers and ICRC.
+[[gnu::always_inline]] inline bool length_valid(const Shape& shape, const Packet& packet, std::size_t padded) {
+  const std::size_t pad = packet.bth.pad;
+  if (padded % 4 != 0 || pad > padded) return false;
+  if (!shape.has(Shape::kPayload | Shape::kControl) && padded != 0) return false;
+  return !packet.control || pad == 0;
+}
+
 }  // namespace
 
 std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& packet) {
@@ -56,33 +88,22 @@ std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& pack
 
   packet.bitmap = shape.has(Shape::kBxth);
   packet.control = shape.has(Shape::kControl);
-  std::size_t versioned = 0;  // of a control packet: the word that begins with its version, or up to its token
-  std::uint8_t version = kBitmapVersion;
-  if (packet.control) [[unlikely]] {
-    versioned = shape.has(Shape::kToken) ? kTokenOffset + kTokenSize : 4;
-    if (!shape.has(Shape::kToken)) version = kControlVersion;
-  }
-  if (size < shape.headers_size + versioned + kIcrcSize) return DropReason::kTruncated;
-  if ((packet.bitmap || packet.control) && bitmap_version(reader.here()) != version) return DropReason::kBadVersion;
+  Versioned body;
+  if (packet.control) [[unlikely]]
+    body = versioned_control(shape);
+  if (size < shape.headers_size + body.bytes + kIcrcSize) return DropReason::kTruncated;
+  if ((packet.bitmap || packet.control) && bitmap_version(reader.here()) != body.version)
+    return DropReason::kBadVersion;
   packet.op = packet.control ? RcOp{} : static_cast<RcOp>(packet.bth.opcode & 0x1F);
   std::size_t headers_size = shape.headers_size;
   if (packet.bitmap) {
-    packet.bxth = parse_bxth(reader.take<kBxthSize>());
-    if (packet.bxth.piggyback) {
-      headers_size += kPiggybackSize;
-      if (size < headers_size + kIcrcSize) return DropReason::kTruncated;
-      packet.piggyback = parse_piggyback(reader.take<kPiggybackSize>());
-      if ((packet.piggyback.syndrome & kSyndromeKindMask) != 0) return DropReason::kBadControl;
-    }
+    if (const auto reason = parse_bitmap_headers(size, reader, packet, headers_size)) return *reason;
   }
   parse_extensions(shape, reader, packet);
 
   const std::size_t padded = size - headers_size - kIcrcSize;
-  const std::size_t pad = packet.bth.pad;
-  if (padded % 4 != 0 || pad > padded) return DropReason::kBadLength;
-  if (!shape.has(Shape::kPayload | Shape::kControl) && padded != 0) return DropReason::kBadLength;
-  if (packet.control && pad != 0) return DropReason::kBadLength;
-  packet.payload = udp_payload.subspan(headers_size, padded - pad);
+  if (!length_valid(shape, packet, padded)) return DropReason::kBadLength;
+  packet.payload = udp_payload.subspan(headers_size, padded - packet.bth.pad);
   return std::nullopt;
 }
 

@@ -305,29 +305,30 @@ void DelayWindow::Measured::adapt() {
   if (round_bytes_ == 0) return;
   if (phase_ == Phase::kStart) window_ = limit_;  // growth that a queue prevented was never tried
   const Duration wished = phase_ == Phase::kStart ? target() : queueing();
-  const std::uint64_t wanted = content(rate_, base_rtt() + wished);
-  std::uint64_t next = std::clamp(wanted, window_ - window_ / 4, window_ * 2);
-
   if (round_bytes_ + std::max(round_flight_ / 8, kConfig.chance_bytes) < round_flight_) silence_ = silence_ / 2;
-  const bool delivered = round_bytes_ >= round_flight_ - round_flight_ / 4;  // else the queue drops, or the path is bad
-  // Its shortest round trip precedes the queue at its end.
-  const bool found = phase_ == Phase::kStart && spread_ && round_withheld_ >= round_flight_ / 4;
-  const bool no_queue = !found && round_rtt_ - base_rtt() < wished / 2;
-  // Timeouts before the path was known, or a few random losses of a window of a few packets: they do not end the start.
-  const bool by_chance = phase_ == Phase::kStart && is_long_path() && !delivered && !round_lost_before_;
-  round_lost_before_ = !delivered;
-  if (delivered && no_queue) {
-    next = std::max(next, phase_ == Phase::kStart ? window_ * 2 : grown());
-  } else if (by_chance && no_queue) {
-    next = window_;
-  } else {
-    phase_ = Phase::kSteady;
-  }
+  const std::uint64_t wanted = content(rate_, base_rtt() + wished);
+  std::uint64_t next = beyond(std::clamp(wanted, window_ - window_ / 4, window_ * 2), wished);
   if (round_dropped_ || !round_limited_) next = std::min(next, window_);
   next = below_full_queue(next);
   if (next >= kConfig.min_bytes) floor_ = kConfig.min_bytes;
   window_ = std::clamp(next, floor_, kConfig.max_bytes);
   limit_ = std::min(limit_, window_);
+}
+
+// The next window is `next`, or more where the round that ends saw no queue. Another round ends the start.
+std::uint64_t DelayWindow::Measured::beyond(std::uint64_t next, Duration wished) {
+  const bool starts = phase_ == Phase::kStart;
+  const bool delivered = round_bytes_ >= round_flight_ - round_flight_ / 4;  // else the queue drops, or the path is bad
+  // Its shortest round trip precedes the queue at its end.
+  const bool found = starts && spread_ && round_withheld_ >= round_flight_ / 4;
+  const bool no_queue = !found && round_rtt_ - base_rtt() < wished / 2;
+  // Timeouts before the path was known, or a few random losses of a window of a few packets: they do not end the start.
+  const bool by_chance = starts && is_long_path() && !delivered && !round_lost_before_;
+  round_lost_before_ = !delivered;
+  if (delivered && no_queue) return std::max(next, starts ? window_ * 2 : grown());
+  if (by_chance && no_queue) return window_;
+  phase_ = Phase::kSteady;
+  return next;
 }
 
 // A quarter more. A spread window leaves a little faster than the recent delivered rate, and need be no longer than

@@ -61,6 +61,7 @@ class DelayWindow::Measured {
   void note_silence(bool limited, Instant now);
   void measure_rate(Instant now, Duration rtt);
   void adapt();
+  [[nodiscard]] std::uint64_t beyond(std::uint64_t next, Duration wished);
   [[nodiscard]] std::uint64_t grown() const;
   [[nodiscard]] bool arrives() const;
   void drain();

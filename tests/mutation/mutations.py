@@ -135,7 +135,7 @@ MUTATIONS = [
         "const bool proven = caps.echo == identity_.own_token;": "const bool proven = true;",
     }),
     ("an acknowledgement may be ahead of what was sent", "qp/loss/handle_ack.cc", {
-        "if (base > next || (ack": "if ((ack",
+        "return base > board.next() || (ack": "return (ack",
     }),
     ("any protection domain will do", "memory/memory_table.cc", {
         "if (region->pd != who.pd) return Fault::kWrongDomain;": "",

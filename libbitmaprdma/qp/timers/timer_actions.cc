@@ -90,6 +90,7 @@ void TimerActions::fire_stall(Instant now) const {
 void TimerActions::end_rnr_wait(Instant now) const {
   parts_.rnr.on_wait_over();
   parts_.timers.on_rnr_end(now);
+  parts_.scoreboard.restart_stall(now);  // the base could not move before
   for (Sequence at = parts_.scoreboard.cumulative(); at < parts_.scoreboard.next(); ++at) {
     const Message& message = parts_.packets.message_of(at);
     if (message.answered() && message.request_received) continue;

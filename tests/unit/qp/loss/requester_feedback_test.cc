@@ -277,6 +277,18 @@ TEST_F(Feedback, HolesThatAreOldOnlyInAProcessWithoutACoreAreNotRepaired) {
   EXPECT_EQ(count(Counter::kRetransmittedAck), 0u);
 }
 
+// Random world 2171: a receiver that was not ready for 100 ms got half of the refused packet's retransmissions twice.
+TEST_F(Feedback, ARefusedPacketLeavesOnceForEachRnrNak) {
+  send(4);
+  sent();
+  for (int refusals = 0; refusals < 20; ++refusals) {
+    ack({.base = 1000, .arrived = {1001, 1002}, .syndrome = std::uint8_t{wire::kSyndromeRnr + 1}});
+    pair.run_for(100_us);
+    EXPECT_THAT(sent(), ElementsAre(1000));
+  }
+  EXPECT_EQ(count(Counter::kSendStalls), 0u);
+}
+
 // The peer is gone: timeouts probe it, at growing intervals, two packets each.
 TEST_F(Feedback, AStallIsNotRepeatedWhileNothingIsHeard) {
   send(16);

@@ -412,6 +412,17 @@ TEST(TimerActions, AfterAnRnrWaitAllThatWasRefusedLeavesAgain) {
   EXPECT_EQ(parts.timers.backoff(), 1) << "an RNR NAK is no progress";
 }
 
+// The base stood still because the peer was not ready: only now can it move.
+TEST(TimerActions, AStallCountsFromTheEndOfAnRnrWait) {
+  SenderParts parts;
+  parts.write(4);
+  parts.report(2);
+  ASSERT_TRUE(parts.rnr.on_nak(0, 7, true, parts.now + 10_ms));
+  parts.pass(10_ms);
+  parts.actions().end_rnr_wait(parts.now);
+  EXPECT_EQ(parts.scoreboard.cumulative_moved(), parts.now);
+}
+
 TEST(TimerActions, AfterAnRnrWaitAReadThatArrivedIsNotRequestedAgain) {
   SenderParts parts;
   parts.read(2);

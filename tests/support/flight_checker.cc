@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kCreditsKept = 8;
 
-// A packet that the engine will accept too.
+}  // namespace
+
 std::optional<wire::Packet> believable(const sim::Packet& packet) {
   const auto parsed = wire::parse_packet(packet.bytes);
   if (!parsed.ok()) return std::nullopt;
@@ -21,8 +22,6 @@ std::optional<wire::Packet> believable(const sim::Packet& packet) {
   if (wire::packet_icrc(path, packet.bytes) != wire::stored_icrc(packet.bytes)) return std::nullopt;
   return parsed.value();
 }
-
-}  // namespace
 
 FlightChecker::FlightChecker(const sim::Host& requester, const Connection& connection)
     : requester_(requester),
@@ -54,7 +53,7 @@ void FlightChecker::handle_request(const wire::Packet& packet, Instant now) {
   if (sequence < next_) return handle_retransmission(packet, sequence, now);
   if (sequence > next_) find("PSN " + std::to_string(packet.bth.psn.value()) + " skips PSNs", now);
   bitmap_ = bitmap_ || packet.bitmap;
-  const std::uint32_t psns = psns_of(packet);
+  const std::uint32_t psns = psns_of(packet, connection_.mtu);
   next_ = sequence + psns;
   if (psns > 1) reads_[sequence] = next_;
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
@@ -66,7 +65,6 @@ void FlightChecker::handle_request(const wire::Packet& packet, Instant now) {
 
 void FlightChecker::handle_retransmission(const wire::Packet& packet, std::int64_t sequence, Instant now) {
   if (!bitmap_) return;
-  ++sent_again_;
   if (!is_needless(packet, sequence) || needless_++ != 0) return;
   first_needless_ = requester_.config().name + " at " + std::to_string(now.ns()) + " ns: PSN " +
                     std::to_string(packet.bth.psn.value()) + " to QP " + std::to_string(packet.bth.dest_qpn);
@@ -76,12 +74,12 @@ bool FlightChecker::is_needless(const wire::Packet& packet, std::int64_t sequenc
   if (!wire::is_answered(packet.op))
     return sequence > base_ && !flight_.empty() && !flight_.contains(sequence) && !not_ready_.contains(sequence);
   const auto first = responses_.lower_bound(sequence);
-  return first != responses_.end() && *first < sequence + psns_of(packet);
+  return first != responses_.end() && *first < sequence + psns_of(packet, connection_.mtu);
 }
 
-std::uint32_t FlightChecker::psns_of(const wire::Packet& request) const {
+std::uint32_t FlightChecker::psns_of(const wire::Packet& request, std::uint32_t mtu) {
   if (request.op != wire::RcOp::kReadRequest || request.bxth.by_reference()) return 1;
-  return std::max(1u, (request.reth.length + connection_.mtu - 1) / connection_.mtu);
+  return std::max(1u, (request.reth.length + mtu - 1) / mtu);
 }
 
 void FlightChecker::check_limits(std::int64_t end, Instant now) {

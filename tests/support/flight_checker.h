@@ -18,6 +18,9 @@
 
 namespace brdma::test {
 
+// A packet that the engine will accept too. Nothing: it is corrupted.
+[[nodiscard]] std::optional<wire::Packet> believable(const sim::Packet& packet);
+
 class FlightChecker : public sim::Observer {
  public:
   struct Connection {
@@ -27,6 +30,8 @@ class FlightChecker : public sim::Observer {
     std::uint32_t mtu = 0;
   };
   FlightChecker(const sim::Host& requester, const Connection& connection);
+  // PSNs that the request occupies: a READ's are those of all its responses.
+  [[nodiscard]] static std::uint32_t psns_of(const wire::Packet& request, std::uint32_t mtu);
 
   // One of the two hosts has crashed: its numbers may be reused for another connection.
   void end() { ended_ = true; }
@@ -41,13 +46,11 @@ class FlightChecker : public sim::Observer {
   // A probe of a path that is set aside is one.
   [[nodiscard]] std::uint64_t needless() const { return needless_; }
   [[nodiscard]] const std::string& first_needless() const { return first_needless_; }
-  [[nodiscard]] std::uint64_t sent_again() const { return sent_again_; }  // request packets, in bitmap mode
 
  private:
   void handle_request(const wire::Packet& packet, Instant now);
   void handle_retransmission(const wire::Packet& packet, std::int64_t sequence, Instant now);
   [[nodiscard]] bool is_needless(const wire::Packet& packet, std::int64_t sequence) const;
-  [[nodiscard]] std::uint32_t psns_of(const wire::Packet& request) const;
   void check_limits(std::int64_t end, Instant now);
   void handle_control(const wire::Packet& packet);
   void handle_ack(const wire::BitmapAck& ack);
@@ -68,7 +71,7 @@ class FlightChecker : public sim::Observer {
   std::int64_t next_ = 0;                       // first sequence that was never sent
   std::int64_t base_ = 0;                       // everything before it is acknowledged
   std::size_t packets_most_ = 0;
-  std::uint64_t needless_ = 0, sent_again_ = 0;
+  std::uint64_t needless_ = 0;
   std::string first_needless_;
   bool bitmap_ = false, ended_ = false;
   // Acknowledgements overtake each other on a faulty network: the requester may use any of the last few, and none of

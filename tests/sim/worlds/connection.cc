@@ -30,10 +30,12 @@ void Connection::begin(Duration faults_last) {
     Endpoint& own = *endpoints_[side];
     const Endpoint& peer = *endpoints_[1 - side];
     const EndpointConfig& config = settings_.endpoints[side];
-    flights_[side] = std::make_unique<FlightChecker>(
-        *hosts_[side], FlightChecker::Connection{own.qpn(), peer.qpn(), hosts_[1 - side]->address(), config.first_psn,
-                                                 mtu_bytes(config.mtu)});
+    const FlightChecker::Connection way{own.qpn(), peer.qpn(), hosts_[1 - side]->address(), config.first_psn,
+                                        mtu_bytes(config.mtu)};
+    flights_[side] = std::make_unique<FlightChecker>(*hosts_[side], way);
+    copies_[side] = std::make_unique<CopyCounter>(*hosts_[side], way);
     world_.add_observer(*flights_[side]);
+    world_.add_observer(*copies_[side]);
     own.connect(peer);
     own.set_traffic(traffic_[side], traffic_[1 - side]);
     schedule_work(own, traffic_[side].operations.size(), traffic_[1 - side].receives.size(), faults_last);
@@ -73,6 +75,7 @@ void Connection::crash(const sim::Host& host) {
     endpoints_[side]->crash();
     endpoints_[1 - side]->lose_peer();
     for (auto& flight : flights_) flight->end();
+    for (auto& copies : copies_) copies->end();
     crashed_ = true;
   }
 }
@@ -100,9 +103,11 @@ std::uint64_t Connection::needless(const sim::Host& by, std::string& example) co
   return sum;
 }
 
-std::uint64_t Connection::sent_again() const {
-  std::uint64_t sum = 0;
-  for (const auto& flight : flights_) sum += flight == nullptr ? 0 : flight->sent_again();
+CopyCounter::Counts Connection::copies() const {
+  CopyCounter::Counts sum;
+  for (const auto& copies : copies_) {
+    if (copies != nullptr) sum += copies->counts();
+  }
   return sum;
 }
 

@@ -10,6 +10,7 @@
 #include "support/endpoint.h"
 #include "support/flight_checker.h"
 #include "support/traffic.h"
+#include "worlds/copy_counter.h"
 #include "worlds/world_settings.h"
 
 namespace brdma::test {
@@ -35,7 +36,7 @@ class Connection {
 
   // FlightChecker::needless() of that host as the requester; `example`: the first, if there is one.
   [[nodiscard]] std::uint64_t needless(const sim::Host& by, std::string& example) const;
-  [[nodiscard]] std::uint64_t sent_again() const;  // by both, in bitmap mode
+  [[nodiscard]] CopyCounter::Counts copies() const;  // of both directions
 
   [[nodiscard]] const ConnectionSettings& settings() const { return settings_; }
   [[nodiscard]] Endpoint& endpoint(std::size_t side) { return *endpoints_[side]; }
@@ -56,6 +57,7 @@ class Connection {
   Sides<Traffic> traffic_;
   Sides<std::unique_ptr<Endpoint>> endpoints_;
   Sides<std::unique_ptr<FlightChecker>> flights_;
+  Sides<std::unique_ptr<CopyCounter>> copies_;
   bool begun_ = false, crashed_ = false;
 };
 

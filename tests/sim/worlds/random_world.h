@@ -20,7 +20,7 @@ struct WorldResult {
   std::string settings;               // the world in a few lines
   std::string trace;                  // if asked for
   WorldMode mode = WorldMode::kBitmap;
-  std::uint64_t packets = 0, lost = 0, retransmitted = 0, bytes = 0;
+  std::uint64_t packets = 0, lost = 0, reordered = 0, retransmitted = 0, bytes = 0;
   std::uint64_t fetched = 0;         // packets whose data was passed by local reference
   std::uint64_t group_messages = 0;  // received by UC, UD, and RC with a shared queue or windows (message_group.h)
   std::uint64_t by_cause[kRetransmissions.size()] = {};  // of the retransmitted, in that order

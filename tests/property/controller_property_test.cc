@@ -1,6 +1,6 @@
-// A controller over random networks, loads, cuts, lost sessions, late answers and its own failure: packets never find a
-// loop, whichever orders have arrived; unforced changes stay few; and once all is calm, every switch that can reach a
-// destination does.
+// A controller over random networks, loads, cuts, lost sessions, late answers and its own failure, with its map
+// configured or only from what switches report: packets never find a loop, whichever orders have arrived; unforced
+// changes stay few; and once all is calm, every switch that can reach a destination does.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,7 +16,13 @@ constexpr std::uint64_t kRate = 125'000'000;
 
 class World {
  public:
-  explicit World(Random& random) : random_(random), map_(draw_map(random)), network_(map_, settings(), Instant{}) {
+  // `configured`: the controller begins with the map. Otherwise it begins with none, which grows by every switch.
+  World(Random& random, bool configured)
+      : random_(random),
+        configured_(configured),
+        map_(draw_map(random)),
+        network_(configured ? ControlledNetwork{map_, settings(), Instant{}}
+                            : ControlledNetwork{ControlledNetwork::NothingConfigured{}, map_, settings(), Instant{}}) {
     for (std::size_t i = 0; i < map_.links().size(); i += 2) up_.push_back(true);
   }
 
@@ -78,7 +84,7 @@ class World {
         flip_link();
         break;
       case 4:
-        if (random_.below(20) == 0) network_.restart_controller(map_, now_);
+        if (random_.below(20) == 0) network_.restart_controller(configured_ ? map_ : ctl::NetworkMap{}, now_);
         break;
       case 5:
       case 6:
@@ -152,6 +158,7 @@ class World {
   }
 
   Random& random_;
+  bool configured_;
   ctl::NetworkMap map_;
   ControlledNetwork network_;
   Instant now_;
@@ -160,7 +167,10 @@ class World {
 };
 
 TEST(ControllerProperty, NoLoopsFewChangesAndAWayForAllInTheEnd) {
-  for_each_seed(300, [](Random& random) { World{random}.run(); });
+  for_each_seed(300, [](Random& random) { World{random, true}.run(); });
+}
+TEST(ControllerProperty, TheSameWhereTheMapGrowsDuringChanges) {
+  for_each_seed(300, [](Random& random) { World{random, false}.run(); });
 }
 
 }  // namespace

@@ -25,6 +25,10 @@ class ControlledNetwork {
  public:
   ControlledNetwork(ctl::NetworkMap map, const ctl::Settings& settings, Instant now)
       : settings_(settings), map_(map), controller_(std::in_place, std::move(map), settings, now) {}
+  // The controller knows of the network only what switches report.
+  struct NothingConfigured {};
+  ControlledNetwork(NothingConfigured, ctl::NetworkMap map, const ctl::Settings& settings, Instant now)
+      : settings_(settings), map_(std::move(map)), controller_(std::in_place, ctl::NetworkMap{}, settings, now) {}
 
   [[nodiscard]] ctl::Controller& controller() { return *controller_; }
   [[nodiscard]] const std::vector<std::string>& switches() const { return map_.switches(); }
@@ -32,7 +36,17 @@ class ControlledNetwork {
   void connect(const std::string& id, Instant now) {
     connected_.insert(id);
     in_flight_[id].clear();
-    ctl::SwitchHello hello{id, epoch_[id], {}, {}, {}, 0};
+    const ctl::SwitchIndex index = *map_.find_switch(id);
+    ctl::SwitchHello hello{id, epoch_[id], {}, {}, {}, index + 1};
+    for (ctl::LinkIndex i = 0; i < map_.links().size(); ++i) {
+      const ctl::Link& link = map_.links()[i];
+      if (link.from != index) continue;
+      const ctl::Link& back = map_.links()[ctl::NetworkMap::reverse(i)];
+      hello.links.push_back({link.port, switches()[link.to], back.port, {link.rate, link.delay}, i});
+    }
+    for (ctl::PrefixIndex i = 0; i < map_.prefixes().size(); ++i) {
+      if (map_.attached(i, index)) hello.prefixes.push_back(map_.prefixes()[i]);
+    }
     for (const auto& [prefix, ports] : tables_[id]) hello.routes.push_back({map_.prefixes()[prefix], ports});
     controller_->handle_switch(hello, now);
     collect();

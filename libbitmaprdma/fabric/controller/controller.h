@@ -172,7 +172,9 @@ class Controller {
 
  private:
   struct Change {
-    std::vector<NextLinks> goal;      // of each switch
+    // Of each switch that was known when the change began: no goal leads to a later one, which gets its routes in the
+    // next change.
+    std::vector<NextLinks> goal;
     std::set<SwitchIndex> to_update;  // not sent yet
     std::set<SwitchIndex> waiting;    // sent, not acknowledged
     bool abandoned = false;           // ends when no acknowledgement is awaited

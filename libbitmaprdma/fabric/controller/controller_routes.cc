@@ -140,7 +140,7 @@ std::vector<bool> Controller::Change::complete(const NetworkMap& map, PrefixInde
   for (SwitchIndex i = 0; i < done.size(); ++i) done[i] = map.attached(prefix, i);
   for (bool more = true; more;) {
     more = false;
-    for (SwitchIndex i = 0; i < done.size(); ++i) {
+    for (SwitchIndex i = 0; i < goal.size(); ++i) {
       if (done[i] || goal[i].empty() || to_update.contains(i) || waiting.contains(i)) continue;
       done[i] = lead_to(map, goal[i], done);
       more |= done[i];

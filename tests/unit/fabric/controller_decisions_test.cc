@@ -332,6 +332,48 @@ TEST_F(Decisions, ANewControllerWaitsForMissingSwitchesOnlyForAWhile) {
   EXPECT_EQ(way(), "to-b");
 }
 
+// A switch that nobody has configured. Its ports are named after their other ends.
+ctl::SwitchHello newcomer(const std::string& id, const std::vector<std::string>& neighbours) {
+  ctl::SwitchHello hello{id, 0, {}, {}, {}, 9};
+  for (const std::string& each : neighbours) {
+    const auto number = static_cast<std::uint32_t>(hello.links.size());
+    hello.links.push_back({"to-" + each, each, "to-" + id, {Bandwidth{}, 1_ms}, number});
+  }
+  return hello;
+}
+
+TEST_F(Decisions, ASwitchThatJoinsDuringAChangeGetsItsRoutesInTheNextOne) {
+  controller().handle_links("s1", {{"to-a", cut()}}, at(5000));
+  network_->collect();
+  ASSERT_EQ(network_->on_their_way("s1"), 1u);
+  ASSERT_TRUE(controller().handle_switch(newcomer("new", {"s1", "s2"}), at(5001)));
+  network_->collect();
+  EXPECT_EQ(network_->on_their_way("new"), 0u);  // the change that waits began before it came
+  EXPECT_EQ(network_->on_their_way("s1"), 1u);
+  network_->settle(at(5002));
+  EXPECT_EQ(way(), "to-b");
+  while (network_->deliver("new")) continue;
+  EXPECT_EQ(network_->ways("new", site(1)), "to-s1");
+  EXPECT_EQ(network_->ways("new", site(2)), "to-s2");
+}
+
+// A hello names more: the peers of its links, and prefixes behind it, which waiting changes do not know either.
+TEST_F(Decisions, AHelloThatEnlargesTheMapMuchLeavesWaitingChangesAsTheyWere) {
+  controller().handle_links("s1", {{"to-a", cut()}}, at(5000));
+  network_->collect();
+  ctl::SwitchHello hello = newcomer("new", {"s1"});
+  for (int i = 0; i < 200; ++i) {
+    hello.links.push_back({"p" + std::to_string(i), "n" + std::to_string(i), "p", {Bandwidth{}, 1_ms}, 0});
+  }
+  for (std::uint8_t i = 3; i < 30; ++i) hello.prefixes.push_back(site(i));
+  hello.prefixes.push_back(site(2));  // as s2, the destination of the change
+  ASSERT_TRUE(controller().handle_switch(hello, at(5001)));
+  network_->collect();
+  EXPECT_EQ(network_->on_their_way("s1"), 2u);  // its first change waits; routes to the new prefixes
+  EXPECT_EQ(controller().counters().changes_abandoned, 0u);
+  EXPECT_TRUE(controller().changing(*controller().map().find_prefix(site(2))));
+}
+
 TEST_F(Decisions, WhatDoesNotFitIsRefusedAndCounted) {
   EXPECT_FALSE(controller().handle_switch({"", 0, {}, {}, {}, 0}, at(1)));
   // A port that leads elsewhere already: the rest of the hello counts.

@@ -3,21 +3,27 @@
 #include "io/xdp/xdp_transmit.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <netinet/ip.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdarg>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "found_steering.h"
 #include "io/netdev/neighbours.h"
+#include "io/shard/outlet.h"
 #include "io/xdp/xdp_frame.h"
 #include "private_network.h"
 #include "xdp/xdp_grant.h"
@@ -33,6 +39,31 @@ using Outcome = XdpTransmit::Report::Outcome;
 constexpr int kPatienceMs = 20'000;
 constexpr std::uint16_t kPort = 0xC123;
 const IpAddress kLeft = IpAddress::v4(10, 9, 0, 1), kRight = IpAddress::v4(10, 9, 0, 2);
+
+// Errors with which the next wake-ups of the kernel end, in this order; then it answers itself.
+std::deque<int> wakeup_errors;
+
+}  // namespace
+}  // namespace brdma::test
+
+extern "C" long syscall(long number, ...) noexcept {
+  using Real = long (*)(long, ...);
+  static const auto real = reinterpret_cast<Real>(::dlsym(RTLD_NEXT, "syscall"));
+  std::va_list list;
+  va_start(list, number);
+  std::array<long, 6> with{};
+  for (long& each : with) each = va_arg(list, long);
+  va_end(list);
+  auto& errors = brdma::test::wakeup_errors;
+  if (number != SYS_sendto || with[1] != 0 || errors.empty())
+    return real(number, with[0], with[1], with[2], with[3], with[4], with[5]);
+  errno = errors.front();
+  errors.pop_front();
+  return -1;
+}
+
+namespace brdma::test {
+namespace {
 
 IpAddress v6(std::uint8_t last) { return IpAddress{{0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}}; }
 
@@ -182,6 +213,43 @@ TEST_F(XdpTransmitTest, GoesOnAfterTheInterfaceWasDown) {
   for (int i = 0; i < 400; ++i) {
     ASSERT_NE(send(batch(1, 64)), Outcome::kWaits) << i;
   }
+}
+
+// A ring that filled while the interface was down, and is emptied by an interface without a carrier: the packets that
+// waited are refused with those of the batch that finds them.
+TEST_F(XdpTransmitTest, RefusedPacketsThatHadWaitedInTheRingAreReported) {
+  ASSERT_TRUE(ip("link set left down"));
+  for (std::uint32_t i = 0; i < io::kXdpTransmitChunks; ++i) ASSERT_EQ(send(batch(1, 64)), Outcome::kUseUdp) << i;
+  EXPECT_EQ(transmit_->sent(), io::kXdpTransmitChunks);
+  {
+    const SecondNetwork::Visit visit{network_};
+    ASSERT_TRUE(ip("link set right down"));
+  }
+  ASSERT_TRUE(ip("link set left up"));
+  const Batch one = batch(1, 64);
+  const XdpTransmit::Report report = transmit_->send(one.transmit, {.hop = &hop_, .source_port = kPort});
+  EXPECT_EQ(report.outcome, Outcome::kSent);
+  EXPECT_EQ(report.refused, io::kXdpTransmitChunks + 1);
+  EXPECT_EQ(transmit_->sent(), 0u);
+}
+
+// AF_XDP drops some, then the interface goes down and UDP sends the batch.
+TEST_F(XdpTransmitTest, RefusedPacketsAreReportedWhereUdpTakesOver) {
+  ASSERT_TRUE(ip("neigh replace 10.9.0.2 lladdr 02:00:00:00:09:02 dev left nud permanent"));
+  auto socket = io::TransmitSocket::open({});
+  ASSERT_TRUE(socket) << socket.reason().message;
+  std::vector<io::TransmitSocket> sockets;
+  sockets.push_back(std::move(socket).value());
+  io::XdpOutlet by_xdp{std::move(*transmit_), io::Neighbours{if_nametoindex("left")}, /*all=*/true};
+  io::Outlet outlet{std::move(sockets), std::move(by_xdp)};
+  const FileDescriptor udp = receiver();
+  const Batch one = batch(1, 64);
+  wakeup_errors = {EBUSY, EBUSY, EBUSY, ENETDOWN};
+  const io::SendReport report = outlet.send(one.transmit);
+  EXPECT_TRUE(wakeup_errors.empty());
+  EXPECT_EQ(report.refused, 3u);
+  EXPECT_FALSE(report.blocked);
+  EXPECT_NO_FATAL_FAILURE(expect_all(udp.get(), one));
 }
 
 TEST_F(XdpTransmitTest, IsDeadOnceTheInterfaceIsGone) {

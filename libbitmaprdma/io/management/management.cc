@@ -239,7 +239,7 @@ Json Management::datapath() const {
   }
   {
     const std::lock_guard held{shard_.lock()};
-    out["sent_pkts"] = outlet->sent;
+    out["sent_pkts"] = outlet->transmit.sent();
     out["unresolved_pkts"] = outlet->unresolved;
   }
   if (outlet->transmit.dead() != 0) {

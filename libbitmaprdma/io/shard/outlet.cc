@@ -2,6 +2,15 @@
 
 namespace brdma::io {
 
+SendReport Outlet::send_with_xdp(const Transmit& transmit) {
+  SendReport report;
+  if ((waits_ || goes_by_xdp(transmit)) && send_by_xdp(transmit, report)) return report;
+  const std::uint32_t refused_by_xdp = report.refused;
+  report = sockets_[transmit.path].send(transmit);
+  report.refused += refused_by_xdp;
+  return report;
+}
+
 bool Outlet::send_by_xdp(const Transmit& transmit, SendReport& report) {
   using Outcome = XdpTransmit::Report::Outcome;
   const NextHop* const hop = xdp_->neighbours.find(transmit.source, transmit.destination, monotonic_now());
@@ -19,9 +28,7 @@ bool Outlet::send_by_xdp(const Transmit& transmit, SendReport& report) {
   report.refused = sent.refused;
   report.fault = sent.outcome == Outcome::kFault;
   report.blocked = waits_ = sent.outcome == Outcome::kWaits;
-  if (sent.outcome == Outcome::kUseUdp) return false;
-  if (!report.blocked && !report.fault) xdp_->sent += transmit.segments - report.refused;
-  return true;
+  return sent.outcome != Outcome::kUseUdp;
 }
 
 }  // namespace brdma::io

@@ -22,10 +22,9 @@ namespace brdma::io {
 struct XdpOutlet {
   XdpTransmit transmit;
   Neighbours neighbours;
-  bool all = false;       // else single small ones
-  bool ids_count = true;  // EngineConfig::ip_id_counts_in_batch
-  // Packets that left by it; and packets for it that left by UDP, because the next hop of their peer was not known.
-  std::uint64_t sent = 0, unresolved = 0;
+  bool all = false;              // else single small ones
+  bool ids_count = true;         // EngineConfig::ip_id_counts_in_batch
+  std::uint64_t unresolved = 0;  // packets for it that left by UDP, because the next hop of their peer was not known
 };
 
 class Outlet {
@@ -36,9 +35,9 @@ class Outlet {
 
   // Never blocks. Where the report says `blocked`, call again with the same batch, or give_up().
   [[nodiscard]] SendReport send(const Transmit& transmit) {
-    SendReport report;
-    if (xdp_ && (waits_ || goes_by_xdp(transmit)) && send_by_xdp(transmit, report)) return report;
-    return sockets_[transmit.path].send(transmit);
+    if (!xdp_) [[likely]]
+      return sockets_[transmit.path].send(transmit);
+    return send_with_xdp(transmit);
   }
   // Number of its packets that had not left.
   [[nodiscard]] std::uint32_t give_up(const Transmit& transmit) {
@@ -61,7 +60,9 @@ class Outlet {
   [[nodiscard]] bool goes_by_xdp(const Transmit& transmit) const {
     return xdp_->all || (transmit.segments == 1 && transmit.bytes <= kSmallBytesMax && !transmit.standard);
   }
-  // False: send it by UDP.
+  // By AF_XDP or UDP.
+  [[nodiscard]] SendReport send_with_xdp(const Transmit& transmit);
+  // False: send it by UDP. The report may have refused packets all the same.
   [[nodiscard]] bool send_by_xdp(const Transmit& transmit, SendReport& report);
 
   std::vector<TransmitSocket> sockets_;

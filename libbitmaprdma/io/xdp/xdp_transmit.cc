@@ -76,32 +76,41 @@ inline XdpTransmit::Report XdpTransmit::queue(const Transmit& transmit, const Wa
   const std::size_t needed = transmit.segments * chunks_a_packet;
   if (frame - kEthernetHeader > way.hop->mtu || needed > transmit_.size()) return {Outcome::kUseUdp};
   reclaim();
+  Report report;
   // While the interface was down the ring has filled: only a call makes the kernel empty it.
   if (free_.size() < needed && transmit_.taken() != filled_) {
-    if (const Report before = kick(); before.outcome != Outcome::kSent) return before;
+    report.outcome = kick(report.refused);
+    if (report.outcome != Outcome::kSent) return report;
     reclaim();
   }
   // The ring has as many places as there are chunks: checking the chunks is enough.
-  if (free_.size() < needed) return {Outcome::kWaits};
+  if (free_.size() < needed) {
+    report.outcome = Outcome::kWaits;
+    return report;
+  }
   (void)split_batch(transmit, scratch_->pieces, scratch_->packets);
   const std::uint32_t before = filled_;
   for (std::size_t i = 0; i < transmit.segments; ++i) {
     if (write_packet(transmit, i, way)) [[likely]]
       continue;
     for (; filled_ != before; --filled_) free_.push_back(transmit_.at(filled_ - 1).addr);
-    return {Outcome::kFault};
+    report.outcome = Outcome::kFault;
+    return report;
   }
   transmit_.fill_to(filled_);
-  return {};
+  sent_ += transmit.segments;
+  return report;
 }
 
 XdpTransmit::Report XdpTransmit::send(const Transmit& transmit, const Way& way) {
   using Outcome = Report::Outcome;
   if (dead_ != 0) return {Outcome::kUseUdp};
+  Report report;
   if (!queued_) {
-    if (const Report queued = queue(transmit, way); queued.outcome != Outcome::kSent) return queued;
+    report = queue(transmit, way);
+    if (report.outcome != Outcome::kSent) return report;
   }
-  const Report report = kick();
+  report.outcome = kick(report.refused);
   queued_ = report.outcome == Outcome::kWaits;
   return report;
 }
@@ -189,35 +198,31 @@ bool XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, cons
   return true;
 }
 
-// Until the kernel has taken everything in the ring.
-XdpTransmit::Report XdpTransmit::kick() {
+// Until the kernel has taken everything in the ring. Adds the packets that the interface dropped to `refused`.
+XdpTransmit::Report::Outcome XdpTransmit::kick(std::uint32_t& refused) {
   using Outcome = Report::Outcome;
-  Report report;
   for (unsigned i = 0; i < kKicksMax; ++i) {
-    if (!transmit_.needs_wakeup() || transmit_.taken() == filled_) return report;
+    if (!transmit_.needs_wakeup() || transmit_.taken() == filled_) return Outcome::kSent;
     if (::syscall(SYS_sendto, fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) continue;
     switch (errno) {
       case EAGAIN:  // its budget is used up, or the driver's queue is full
       case EINTR:
         break;
       case EBUSY:  // it dropped one
-        ++report.refused;
+        ++refused;
+        --sent_;
         break;
       case ENOBUFS:
       case ENOMEM:
-        report.outcome = Outcome::kWaits;
-        return report;
+        return Outcome::kWaits;
       case ENETDOWN:  // for now; the ring's packets leave later, as late copies
-        report.outcome = Outcome::kUseUdp;
-        return report;
+        return Outcome::kUseUdp;
       default:
         dead_ = errno;
-        report.outcome = Outcome::kUseUdp;
-        return report;
+        return Outcome::kUseUdp;
     }
   }
-  report.outcome = Outcome::kWaits;
-  return report;
+  return Outcome::kWaits;
 }
 
 // Packets in the ring were copied and leave with the next ones.

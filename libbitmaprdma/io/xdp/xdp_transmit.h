@@ -39,16 +39,20 @@ class XdpTransmit {
       kSent,
       kWaits,   // no room, or the kernel cannot take all now: call send() again with the same batch
       kFault,   // its memory is missing; nothing has left
-      kUseUdp,  // nothing left: the batch is too large, its packets too long, or the socket is dead
+      kUseUdp,  // too large a batch, too long packets, the interface is down or gone; no packet of it has left
     };
     Outcome outcome = Outcome::kSent;
-    std::uint32_t refused = 0;  // packets that the interface dropped at once: down, without a carrier
+    // Packets that the interface dropped at once: down, without a carrier. With any outcome: they may be of earlier
+    // batches that were still in the ring.
+    std::uint32_t refused = 0;
   };
   Report send(const Transmit& transmit, const Way& way);
   // Instead of resending a waiting batch: returns the number of its packets that will not leave.
   [[nodiscard]] std::uint32_t give_up(const Transmit& transmit);
 
   [[nodiscard]] int fd() const { return socket_.get(); }
+  // Packets put into the ring, except refused ones.
+  [[nodiscard]] std::uint64_t sent() const { return sent_; }
   // The kernel's last errno when the socket died: its interface is gone. 0: it lives.
   [[nodiscard]] int dead() const { return dead_; }
 
@@ -62,7 +66,7 @@ class XdpTransmit {
   [[nodiscard]] bool map_all(int memory_fd, const XdpReply& reply);
   void reclaim();
   [[nodiscard, gnu::always_inline]] Report queue(const Transmit& transmit, const Way& way);
-  [[nodiscard]] Report kick();
+  [[nodiscard]] Report::Outcome kick(std::uint32_t& refused);
   [[nodiscard]] bool write_packet(const Transmit& transmit, std::size_t index, const Way& way);
   [[nodiscard]] std::byte* chunk(std::uint64_t address) const { return memory_.data() + (address - first_address_); }
 
@@ -75,6 +79,7 @@ class XdpTransmit {
   std::uint32_t filled_ = 0;         // transmit ring's next place
   bool queued_ = false;              // the waiting batch is in the ring
   int dead_ = 0;
+  std::uint64_t sent_ = 0;
   std::unique_ptr<Scratch> scratch_;
 };
 

@@ -21,6 +21,7 @@
 #include "base/random.h"
 #include "base/ring.h"
 #include "base/units.h"
+#include "fabric/switch/departure_time.h"
 #include "fabric/switch/red_marker.h"
 #include "fabric/switch/shared_buffer.h"
 #include "fabric/switch/traffic_classes.h"
@@ -73,22 +74,22 @@ class OutputQueue {
   void configure(const QueueConfig& config) {
     if (config.classes != config_.classes) scheduler_.configure(config.classes);
     config_ = config;
-    fraction_ = drained_fraction_ = 0;
-    drained_at_ = busy_until_;
+    transmission_.end.forget_fraction();
+    drained_ = transmission_.end;
     if (!config_.rate) return;
     queue_time_ = config_.rate->time_for(config_.bytes);
-    drained_at_ = busy_until_ + config_.rate->time_for(waiting_);
+    drained_ = transmission_.end.later_by(config_.rate->time_for(waiting_));
   }
   void share(SharedBuffer* buffer) { buffer_ = buffer; }  // while empty
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   // Time at which the transmitter takes the next packet, if one waits.
-  [[nodiscard]] Instant busy_until() const { return busy_until_; }
+  [[nodiscard]] Instant busy_until() const { return transmission_.end.at(); }
   // Time until everything here has left.
-  [[nodiscard]] Duration drain(Instant now) const { return std::max(drained_at_ - now, Duration{}); }
+  [[nodiscard]] Duration drain(Instant now) const { return std::max(drained_.at() - now, Duration{}); }
   // Bytes here: waiting and in transmission.
-  [[nodiscard]] std::uint64_t occupied() const { return waiting_ + sending_; }
+  [[nodiscard]] std::uint64_t occupied() const { return waiting_ + transmission_.bytes; }
   [[nodiscard]] std::uint64_t longest() const { return longest_; }  // maximum so far
   // Total number of packets that found the queue empty. Without one between two non-empty moments the transmitter was
   // never idle.
@@ -124,27 +125,27 @@ class OutputQueue {
     waiting_ += bytes;
     ++size_;
     longest_ = std::max(longest_, occupied());
-    if (drained_at_ <= now) ++idle_times_;
+    if (drained_.at() <= now) ++idle_times_;
     if (buffer_ != nullptr) buffer_->take(bytes);
-    extend(drained_at_, drained_fraction_, bytes, now);
+    extend(drained_, bytes, now);
     queues_[place].push_back(Waiting{std::move(packet), bytes, tag, now});
   }
 
   // The next packet that has begun to leave by `now`.
   [[nodiscard]] std::optional<Sent> serve(Instant now) {
-    if (config_.rate && busy_until_ > now) return std::nullopt;
+    if (config_.rate && busy_until() > now) return std::nullopt;
     release_sent();
     if (size_ == 0) return std::nullopt;
     const std::size_t place = next_class();
     Waiting& first = queues_[place].front();
     Sent sent{std::move(first.packet), first.bytes, first.tag, first.arrived};
-    extend(busy_until_, fraction_, sent.bytes, first.arrived);
-    if (config_.rate) sent.at = busy_until_;
+    extend(transmission_.end, sent.bytes, first.arrived);
+    if (config_.rate) sent.at = busy_until();
     queues_[place].pop_front();
     counters_[place].waiting -= sent.bytes;
     waiting_ -= sent.bytes;
-    sending_ = sent.bytes;
-    sending_class_ = place;
+    transmission_.bytes = sent.bytes;
+    transmission_.traffic_class = place;
     --size_;
     if (!config_.rate) release_sent();
     return sent;
@@ -163,7 +164,7 @@ class OutputQueue {
     release_sent();
     waiting_ = 0;
     size_ = 0;
-    drained_at_ = busy_until_;
+    drained_ = transmission_.end;
   }
 
  private:
@@ -173,35 +174,35 @@ class OutputQueue {
     std::uint8_t tag = 0;
     Instant arrived;
   };
+  // The packet that is leaving, or left last.
+  struct Transmission {
+    DepartureTime end;
+    std::uint32_t bytes = 0;  // of the shared buffer, that it still occupies
+    std::size_t traffic_class = 0;
+  };
 
   // The number of classes may have shrunk.
   [[nodiscard]] std::size_t place_of(std::uint8_t traffic_class) const {
     return std::min<std::size_t>(traffic_class, config_.classes.count - 1);
   }
 
-  // Sets `until` to the time at which `bytes` more have left, starting no earlier than `from`. Fractions of a
-  // nanosecond are carried over, so that a rate is kept exactly for any length of run.
-  void extend(Instant& until, std::uint64_t& fraction, std::uint32_t bytes, Instant from) const {
-    if (until <= from) {
-      until = from;
-      fraction = 0;
+  // By `bytes` more; without a rate they take no time.
+  void extend(DepartureTime& departure, std::uint32_t bytes, Instant from) const {
+    if (config_.rate) {
+      departure.extend(bytes, *config_.rate, from);
+    } else {
+      departure.start_at(from);
     }
-    if (!config_.rate) return;
-    const std::uint64_t bps = config_.rate->bps();
-    const std::uint64_t numerator = std::uint64_t{bytes} * 8 * 1'000'000'000 + fraction;  // bytes below 2^20
-    until = until + Duration::from_ns(static_cast<std::int64_t>(numerator / bps));
-    fraction = numerator % bps;
   }
 
   [[nodiscard]] bool has_room(std::size_t place, std::uint32_t bytes, Instant now) const {
     if (config_.classes.count > 1) {
       return counters_[place].waiting == 0 || queued(place, now) + bytes <= config_.bytes;
     }
-    if (drained_at_ <= now) return true;
-    Instant done = drained_at_;
-    std::uint64_t fraction = drained_fraction_;
-    extend(done, fraction, bytes, now);
-    return done - now <= queue_time_;
+    if (drained_.at() <= now) return true;
+    DepartureTime done = drained_;
+    extend(done, bytes, now);
+    return done.at() - now <= queue_time_;
   }
 
   [[nodiscard]] std::uint64_t bytes_in(Duration time) const {
@@ -211,8 +212,8 @@ class OutputQueue {
   }
   // Of a class: bytes that have not left yet.
   [[nodiscard]] std::uint64_t queued(std::size_t place, Instant now) const {
-    if (config_.classes.count == 1) return bytes_in(drained_at_ - now);
-    return counters_[place].waiting + (sending_class_ == place ? bytes_in(busy_until_ - now) : 0);
+    if (config_.classes.count == 1) return bytes_in(drained_.at() - now);
+    return counters_[place].waiting + (transmission_.traffic_class == place ? bytes_in(busy_until() - now) : 0);
   }
 
   [[nodiscard]] std::size_t next_class() {
@@ -229,8 +230,8 @@ class OutputQueue {
   }
 
   void release_sent() {
-    if (buffer_ != nullptr) buffer_->give_back(sending_);
-    sending_ = 0;
+    if (buffer_ != nullptr) buffer_->give_back(transmission_.bytes);
+    transmission_.bytes = 0;
   }
 
   QueueConfig config_;
@@ -243,12 +244,9 @@ class OutputQueue {
   std::uint64_t waiting_ = 0;  // bytes, of all classes
   std::uint64_t longest_ = 0;
   std::uint64_t idle_times_ = 0;
-  std::uint32_t sending_ = 0;  // bytes of the packet in transmission
-  std::size_t sending_class_ = 0;
-  Duration queue_time_;                 // time for a full queue to leave
-  Instant busy_until_, drained_at_;     // the packet in transmission has left; all have
-  std::uint64_t fraction_ = 0;          // of a nanosecond after busy_until_, in units of 1/bps
-  std::uint64_t drained_fraction_ = 0;  // and after drained_at_
+  Transmission transmission_;
+  Duration queue_time_;    // time for a full queue to leave
+  DepartureTime drained_;  // of everything here
 };
 
 }  // namespace brdma::fabric

@@ -126,6 +126,25 @@ TEST_F(OutputQueueTest, QueuesThatShareABufferTakeAlphaOfWhatIsFree) {
   EXPECT_EQ(buffer.used(), 0u);
 }
 
+// A byte takes 2 2/3 ns: what was waiting when the queue was cleared has no part in later departures.
+TEST(OutputQueueTimes, AClearedQueueGoesOnFromTheEndOfItsTransmission) {
+  OutputQueue<int> queue{1, "test"};
+  queue.configure({.rate = Bandwidth::from_bps(3'000'000'000)});
+  const auto push = [&queue](int packet) { queue.push(packet, 0, 1, 0, at(0_us)); };
+  push(1);
+  ASSERT_TRUE(queue.serve(at(0_us)));
+  push(2);
+  queue.clear([](int) {});
+  push(3);
+  push(4);
+  const Duration drain = queue.drain(at(0_us));
+  EXPECT_EQ(drain, 8_ns);  // three bytes
+  (void)queue.serve(at(1_us));
+  const auto last = queue.serve(at(1_us));
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->at - at(0_us), drain);
+}
+
 // Bytes in = out + waiting, and refused packets are counted; order within a class is kept; no class starves.
 TEST(OutputQueueProperty, NothingIsLostOrInvented) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {

@@ -24,14 +24,18 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "base/ip_address.h"
 #include "base/units.h"
 #include "fabric/controller/change_damper.h"
+#include "fabric/controller/control_packet_pace.h"
+#include "fabric/controller/host_directory.h"
 #include "fabric/controller/link_health.h"
+#include "fabric/controller/link_states.h"
+#include "fabric/controller/member_messages.h"
 #include "fabric/controller/network_map.h"
+#include "fabric/controller/pending_installs.h"
+#include "fabric/controller/port_numbers.h"
 #include "fabric/controller/route_choice.h"
 
 namespace brdma::fabric::controller {
@@ -47,55 +51,6 @@ struct Settings {
   Duration acknowledgement_max = 3_s;        // a switch that takes longer is cut off
   Duration control_interval = 500_ms;        // between control packets to a host for one destination
 };
-
-struct PortRoute {
-  Prefix prefix;
-  std::vector<std::string> ports;
-};
-struct PortPeer {  // a switch's report of a port's other end
-  std::string port, peer_switch, peer_port;
-  LinkFacts facts;
-  std::uint32_t number = 0;  // names the port in passive feedback
-};
-struct SwitchHello {
-  std::string id;
-  std::uint64_t epoch = 0;  // of the last routes installed
-  std::vector<PortPeer> links;
-  std::vector<Prefix> prefixes;  // behind it
-  std::vector<PortRoute> routes;
-  std::uint32_t number = 0;  // names the switch in passive feedback
-};
-struct HostHello {
-  std::string id;
-  std::vector<IpAddress> addresses;
-};
-struct PortReport {
-  std::string port;
-  LinkReport report;
-};
-struct FlowEnds {
-  IpAddress source, destination;
-};
-struct HopReport {  // of passive feedback: docs/wire.md#link-state
-  std::uint32_t switch_number = 0, port_number = 0;
-  LinkReport report;
-};
-
-// Actions for the driver.
-struct InstallRoutes {
-  std::string switch_id;
-  std::uint64_t epoch = 0;
-  std::vector<PortRoute> routes;
-};
-struct LowerDestination {  // spec 3's control packet
-  std::string host_id;
-  IpAddress destination;
-  std::uint32_t congested_links = 0;
-};
-struct CutOff {  // end its session: it does not answer
-  std::string switch_id;
-};
-using Order = std::variant<InstallRoutes, LowerDestination, CutOff>;
 
 // X(member)
 #define BRDMA_CONTROLLER_COUNTERS(X)                                             \
@@ -131,7 +86,7 @@ struct Counters {
 
 class Controller {
  public:
-  static constexpr std::size_t kHostsMax = 4096, kAddressesMax = 64;
+  static constexpr std::size_t kHostsMax = HostDirectory::kHostsMax, kAddressesMax = HostDirectory::kAddressesMax;
 
   // `configured`: the network as known before any hello.
   Controller(NetworkMap configured, const Settings& settings, Instant now);
@@ -161,12 +116,12 @@ class Controller {
   [[nodiscard]] const NetworkMap& map() const { return map_; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const SwitchState& state(SwitchIndex index) const { return switches_[index]; }
-  [[nodiscard]] const LinkHealth& health(LinkIndex link) const { return health_[link]; }
-  [[nodiscard]] bool usable(LinkIndex link) const;  // in both directions
+  [[nodiscard]] const LinkHealth& health(LinkIndex link) const { return links_.health(link); }
+  [[nodiscard]] bool usable(LinkIndex link) const { return links_.usable(link); }  // in both directions
   [[nodiscard]] bool changing(PrefixIndex prefix) const { return prefixes_[prefix].change.has_value(); }
-  [[nodiscard]] const std::map<std::string, HostHello>& hosts() const { return hosts_; }
-  [[nodiscard]] std::uint32_t congested_links() const;
-  [[nodiscard]] bool recovering() const { return recovering_; }
+  [[nodiscard]] const std::map<std::string, HostHello>& hosts() const { return hosts_.hosts(); }
+  [[nodiscard]] std::uint32_t congested_links() const { return links_.congested(); }
+  [[nodiscard]] bool recovering() const { return recovery_end_.has_value(); }
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
@@ -191,11 +146,6 @@ class Controller {
     bool asked = false;   // by passive feedback: may change with any number of congested links
     bool better = false;  // a better path exists and waits for its time
   };
-  struct Install {
-    SwitchIndex to = 0;
-    std::vector<PrefixIndex> prefixes;
-    Instant deadline;
-  };
   enum class Verdict : std::uint8_t { kStay, kRepair, kImprove };
   struct Improvement {
     PrefixIndex prefix = 0;
@@ -209,12 +159,11 @@ class Controller {
   void report(SwitchIndex from, const PortReport& report, Instant now, bool over_limits = false);
   void leave(SwitchIndex index);
   void cut_off_silent(Instant now);
-  void tell_senders(LinkIndex link, const std::vector<FlowEnds>& flows, Instant now);
+  void notify_senders(LinkIndex link, const std::vector<FlowEnds>& flows, Instant now);
   void lower(const FlowEnds& flow, Instant now);
 
   // controller_routes.cc
   void decide(Instant now);
-  void update_costs();
   [[nodiscard]] Routes desired_routes(PrefixIndex prefix) const;
   [[nodiscard]] Routes cost_of(PrefixIndex prefix, const std::vector<const NextLinks*>& ways) const;
   [[nodiscard]] Verdict judge(PrefixIndex prefix, const Routes& desired, std::uint32_t& gain) const;
@@ -227,21 +176,17 @@ class Controller {
   NetworkMap map_;
   Settings settings_;
   std::vector<SwitchState> switches_;
-  std::vector<LinkHealth> health_;
+  LinkStates links_;
   std::vector<PrefixState> prefixes_;
-  std::map<std::uint32_t, SwitchIndex> switch_numbers_;
-  std::map<std::pair<SwitchIndex, std::uint32_t>, std::string> port_numbers_;
-  std::map<std::string, HostHello> hosts_;
-  std::map<IpAddress, std::string> host_of_;
-  std::map<std::pair<std::string, IpAddress>, Instant> told_;  // control packets
-  std::map<std::uint64_t, Install> installs_;                  // by epoch
+  PortNumbers numbers_;
+  HostDirectory hosts_;
+  ControlPacketPace control_packet_pace_;
+  PendingInstalls installs_;
   std::deque<Order> orders_;
   std::uint64_t epoch_ = 0;
-  Instant recovery_end_;
-  bool recovering_ = true;
-  bool dirty_ = true;  // routes must be computed again
+  std::optional<Instant> recovery_end_;  // nothing: it is over
+  bool dirty_ = true;                    // routes must be computed again
   std::optional<Instant> look_at_, paced_until_;
-  std::vector<std::optional<Cost>> costs_, idle_costs_;  // as of the last decide(): with load and without
   Counters counters_;
 };
 

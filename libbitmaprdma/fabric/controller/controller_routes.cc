@@ -32,12 +32,12 @@ Routes Controller::desired_routes(PrefixIndex prefix) const {
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
     if (!switches_[i].connected) fixed[i] = &installed_links(switches_[i], prefix);
   }
-  return choose_routes({map_, costs_, map_.attachments(prefix), fixed, settings_.equal_permille});
+  return choose_routes({map_, links_.costs(), map_.attachments(prefix), fixed, settings_.equal_permille});
 }
 
 // Cost of sending by `ways`, without load; no distance where they do not reach the destination.
 Routes Controller::cost_of(PrefixIndex prefix, const std::vector<const NextLinks*>& ways) const {
-  return choose_routes({map_, idle_costs_, map_.attachments(prefix), ways, settings_.equal_permille});
+  return choose_routes({map_, links_.costs_without_load(), map_.attachments(prefix), ways, settings_.equal_permille});
 }
 
 // `gain`: improvement, to choose among several.
@@ -66,20 +66,10 @@ Controller::Verdict Controller::judge(PrefixIndex prefix, const Routes& desired,
   return verdict;
 }
 
-void Controller::update_costs() {
-  costs_.assign(health_.size(), std::nullopt);
-  idle_costs_ = costs_;
-  for (LinkIndex i = 0; i < health_.size(); ++i) {
-    if (!usable(i)) continue;
-    costs_[i] = health_[i].cost(map_.links()[i].delay);
-    idle_costs_[i] = health_[i].cost_without_load(map_.links()[i].delay);
-  }
-}
-
 void Controller::decide(Instant now) {
   dirty_ = false;
   look_at_.reset();
-  update_costs();
+  links_.update_costs(map_);
   const bool few = congested_links() <= settings_.congested_links_max;
   std::optional<Improvement> best;
   bool others = false;
@@ -163,7 +153,7 @@ std::vector<SwitchIndex> Controller::Change::take_ready(const NetworkMap& map, P
 }
 
 void Controller::advance(Instant now) {
-  std::map<SwitchIndex, std::vector<PrefixIndex>> batches;
+  std::map<SwitchIndex, Prefixes> batches;
   for (PrefixIndex prefix = 0; prefix < prefixes_.size(); ++prefix) {
     auto& change = prefixes_[prefix].change;
     if (!change || change->abandoned) continue;
@@ -178,7 +168,7 @@ void Controller::advance(Instant now) {
       }
       order.routes.push_back(std::move(route));
     }
-    installs_[epoch_] = {index, std::move(prefixes), now + settings_.acknowledgement_max};
+    installs_.add(index, epoch_, std::move(prefixes), now + settings_.acknowledgement_max);
     ++counters_.installs_sent;
     orders_.push_back(std::move(order));
   }

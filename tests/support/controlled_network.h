@@ -76,6 +76,7 @@ class ControlledNetwork {
     if (orders.empty()) return false;
     const ctl::InstallRoutes order = orders.front();
     orders.pop_front();
+    refused |= order.epoch <= epoch_[id];  // nothing older than what is installed
     acknowledgements_[id].push_back({order.epoch, !refused});
     if (refused) return true;
     for (const ctl::PortRoute& route : order.routes) {
@@ -136,6 +137,8 @@ class ControlledNetwork {
     for (const std::string& port : ports) text += (text.empty() ? "" : " ") + port;
     return text.empty() ? "-" : text;
   }
+  // Of the routes that it has installed last.
+  [[nodiscard]] std::uint64_t epoch(const std::string& id) { return epoch_[id]; }
   [[nodiscard]] bool connected(const std::string& id) const { return connected_.contains(id); }
   [[nodiscard]] std::size_t on_their_way(const std::string& id) { return in_flight_[id].size(); }
   [[nodiscard]] std::uint64_t changes() const { return changes_; }

@@ -37,7 +37,8 @@ void Controller::grow() {
 }
 
 bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
-  const auto index = map_.add_switch(hello.id);
+  const bool admitted = hello.epoch <= kEpochMax && numbers_.admits(map_.find_switch(hello.id), hello.number);
+  const auto index = admitted ? map_.add_switch(hello.id) : std::nullopt;
   if (!index) {
     ++counters_.hellos_refused;
     return false;
@@ -58,7 +59,7 @@ bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
     if (i != *index && !switches_[i].unresolved.empty()) take_routes(i, std::exchange(switches_[i].unresolved, {}));
   }
-  epoch_ = std::max(epoch_, hello.epoch);
+  state.epoch = std::max(state.epoch, hello.epoch);
   ++counters_.switch_hellos;
   dirty_ = true;
   if (std::ranges::all_of(switches_, &SwitchState::connected)) recovery_end_.reset();
@@ -276,6 +277,12 @@ std::optional<Instant> Controller::next_timeout() const {
     if (at && (!next || *at < *next)) next = at;
   }
   return next;
+}
+
+std::uint64_t Controller::epoch() const {
+  std::uint64_t highest = 0;
+  for (const SwitchState& each : switches_) highest = std::max(highest, each.epoch);
+  return highest;
 }
 
 std::optional<Order> Controller::poll() {

@@ -86,12 +86,15 @@ struct Counters {
 
 class Controller {
  public:
+  // Epochs of a switch end far above: what it reports leaves room for all orders to come.
+  static constexpr std::uint64_t kEpochMax = ~std::uint64_t{0} >> 1;
   static constexpr std::size_t kHostsMax = HostDirectory::kHostsMax, kAddressesMax = HostDirectory::kAddressesMax;
 
   // `configured`: the network as known before any hello.
   Controller(NetworkMap configured, const Settings& settings, Instant now);
 
-  // False: refused; nothing has changed.
+  // False: refused; nothing has changed. A switch is refused without a name or a place, with an epoch above kEpochMax,
+  // and with the number of another switch.
   bool handle_switch(const SwitchHello& hello, Instant now);
   bool handle_host(const HostHello& hello, Instant now);
   void handle_switch_gone(const std::string& id, Instant now);
@@ -110,6 +113,7 @@ class Controller {
   // For display.
   struct SwitchState {
     bool connected = false;
+    std::uint64_t epoch = 0;  // the highest that it has reported or was sent
     std::map<PrefixIndex, NextLinks> installed;
     std::vector<PortRoute> unresolved;  // reported, to prefixes that no switch has announced
   };
@@ -122,7 +126,7 @@ class Controller {
   [[nodiscard]] const std::map<std::string, HostHello>& hosts() const { return hosts_.hosts(); }
   [[nodiscard]] std::uint32_t congested_links() const { return links_.congested(); }
   [[nodiscard]] bool recovering() const { return recovery_end_.has_value(); }
-  [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
+  [[nodiscard]] std::uint64_t epoch() const;  // the highest of all switches
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
@@ -183,7 +187,6 @@ class Controller {
   ControlPacketPace control_packet_pace_;
   PendingInstalls installs_;
   std::deque<Order> orders_;
-  std::uint64_t epoch_ = 0;
   std::optional<Instant> recovery_end_;  // nothing: it is over
   bool dirty_ = true;                    // routes must be computed again
   std::optional<Instant> look_at_, paced_until_;

@@ -160,7 +160,7 @@ void Controller::advance(Instant now) {
     for (const SwitchIndex index : change->take_ready(map_, prefix)) batches[index].push_back(prefix);
   }
   for (auto& [index, prefixes] : batches) {
-    InstallRoutes order{map_.switches()[index], ++epoch_, {}};
+    InstallRoutes order{map_.switches()[index], ++switches_[index].epoch, {}};
     for (const PrefixIndex prefix : prefixes) {
       PortRoute route{map_.prefixes()[prefix], {}};
       for (const LinkIndex link : prefixes_[prefix].change->goal[index]) {
@@ -168,7 +168,7 @@ void Controller::advance(Instant now) {
       }
       order.routes.push_back(std::move(route));
     }
-    installs_.add(index, epoch_, std::move(prefixes), now + settings_.acknowledgement_max);
+    installs_.add(index, order.epoch, std::move(prefixes), now + settings_.acknowledgement_max);
     ++counters_.installs_sent;
     orders_.push_back(std::move(order));
   }

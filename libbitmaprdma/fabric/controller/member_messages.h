@@ -28,7 +28,7 @@ struct SwitchHello {
   std::vector<PortPeer> links;
   std::vector<Prefix> prefixes;  // behind it
   std::vector<PortRoute> routes;
-  std::uint32_t number = 0;  // names the switch in passive feedback
+  std::uint32_t number = 0;  // names the switch in passive feedback; 0: none
 };
 struct HostHello {
   std::string id;

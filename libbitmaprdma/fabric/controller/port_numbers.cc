@@ -2,10 +2,17 @@
 
 namespace brdma::fabric::controller {
 
+bool PortNumbers::admits(std::optional<SwitchIndex> index, std::uint32_t switch_number) const {
+  const auto owner = switches_.find(switch_number);
+  return owner == switches_.end() || owner->second == index;
+}
+
 void PortNumbers::assign(SwitchIndex index, std::uint32_t switch_number, const std::vector<PortPeer>& ports) {
+  std::erase_if(switches_, [index](const auto& entry) { return entry.second == index; });
   std::erase_if(ports_, [index](const auto& entry) { return entry.first.first == index; });
-  for (const PortPeer& port : ports) ports_[{index, port.number}] = port.port;
+  if (switch_number == 0) return;
   switches_[switch_number] = index;
+  for (const PortPeer& port : ports) ports_[{index, port.number}] = port.port;
 }
 
 std::optional<PortNumbers::Port> PortNumbers::find(std::uint32_t switch_number, std::uint32_t port_number) const {

@@ -374,6 +374,33 @@ TEST_F(Decisions, AHelloThatEnlargesTheMapMuchLeavesWaitingChangesAsTheyWere) {
   EXPECT_TRUE(controller().changing(*controller().map().find_prefix(site(2))));
 }
 
+// An epoch that cannot be exceeded would be the last one that the other switches accept.
+TEST_F(Decisions, ASwitchsEpochIsNotThatOfTheOthers) {
+  constexpr std::uint64_t kMax = ~std::uint64_t{0};
+  EXPECT_FALSE(controller().handle_switch({"c", kMax, {}, {}, {}, 5}, at(10)));
+  EXPECT_EQ(controller().counters().hellos_refused, 1u);
+  EXPECT_TRUE(controller().handle_switch({"c", ctl::Controller::kEpochMax, {}, {}, {}, 5}, at(11)));
+  network_->collect();
+  links("s1", "to-a", cut(), at(5000));
+  EXPECT_EQ(way(), "to-b");
+  EXPECT_LT(network_->epoch("s1"), 1000u);
+}
+
+// Feedback of the switch's ports would count for those of another one.
+TEST_F(Decisions, ASwitchDoesNotTakeTheNumberOfAnother) {
+  const ctl::SwitchHello thief{"thief", 0, {{"to-a", "x", "y", {Bandwidth{}, 1_ms}, 0}}, {}, {}, 1};
+  const std::size_t known = controller().map().switches().size();
+  EXPECT_FALSE(controller().handle_switch(thief, at(10)));
+  EXPECT_EQ(controller().counters().hellos_refused, 1u);
+  EXPECT_EQ(controller().map().switches().size(), known) << "nothing has changed";
+  controller().handle_switch_gone("s1", at(20));
+  EXPECT_FALSE(controller().handle_switch(thief, at(30))) << "it may return";
+  network_->connect("s1", at(40));
+  EXPECT_EQ(controller().counters().hellos_refused, 2u);
+  EXPECT_TRUE(controller().handle_switch({"s1", 0, {}, {}, {}, 70}, at(50)));
+  EXPECT_TRUE(controller().handle_switch(thief, at(60))) << "it has another number now";
+}
+
 TEST_F(Decisions, WhatDoesNotFitIsRefusedAndCounted) {
   EXPECT_FALSE(controller().handle_switch({"", 0, {}, {}, {}, 0}, at(1)));
   // A port that leads elsewhere already: the rest of the hello counts.

@@ -1,6 +1,5 @@
 // io/poll/progress_owner.h - the progress owner: the application by its calls, or the progress thread. Holds the few
-// words that both sides read without the shard's lock, and the descriptors that wake the thread. A wake-up is requested
-// under the lock and done after its release: the woken thread may preempt its waker, and would find the lock taken.
+// words that both sides read without the shard's lock, and the thread's wake-ups.
 //
 // States of the thread:
 //   kAbsent    not started: only calls make progress
@@ -19,6 +18,8 @@
 
 #include "base/units.h"
 #include "io/poll/driver.h"
+#include "io/poll/empty_polls.h"
+#include "io/poll/wake_ups.h"
 
 namespace brdma::io {
 
@@ -26,8 +27,7 @@ class ProgressOwner {
  public:
   using Thread = ThreadState;
 
-  ProgressOwner();  // without its descriptors (none left) the thread is never started
-  ~ProgressOwner();
+  ProgressOwner() = default;  // without its descriptors (none left) the thread is never started
   ProgressOwner(const ProgressOwner&) = delete;
   ProgressOwner& operator=(const ProgressOwner&) = delete;
 
@@ -41,21 +41,17 @@ class ProgressOwner {
   // An empty poll; `looks`: number of checks in it.
   void on_empty_poll(unsigned looks = 1) {
     bump(polls_);
-    const std::uint64_t before = empty_in_a_row_;
-    empty_in_a_row_ += looks;
-    yield_due_ = empty_in_a_row_ >= kEmptyPollsBeforeYield &&
-                 before / kEmptyPollsPerYield != empty_in_a_row_ / kEmptyPollsPerYield;
+    empty_polls_.on_poll(looks);
   }
   // A poll returned completions. Of a program that sleeps between its polls, completions after a wake-up are no sign of
   // a loop. Else they are: a program whose polls always succeed, because the thread has received for it, would never
   // count as polling, and the two would take turns at the lock for ever.
   void polled_well() {
     if (!sleeps_) bump(polls_);
-    empty_in_a_row_ = 0;
-    yield_due_ = false;
+    empty_polls_.reset();
   }
   // Polls have been empty for some 100 us: the peer's process may be waiting for its core.
-  [[nodiscard]] bool should_yield() const { return yield_due_; }
+  [[nodiscard]] bool should_yield() const { return empty_polls_.should_yield(); }
   // The application may go to sleep now, it has armed a completion queue: the thread must be in charge, unless packets
   // wake the application itself.
   void request_charge();
@@ -79,13 +75,8 @@ class ProgressOwner {
   // After a call: the earliest deadline. A thread that would oversleep it is woken then, not now: most often the
   // application continues to poll.
   void deadline_is(std::optional<Instant> deadline);
-  [[nodiscard]] bool take_wake_request() {
-    if (!wake_requested_) [[likely]]
-      return false;
-    wake_requested_ = false;
-    return true;
-  }
-  void wake();  // the lock is not held
+  [[nodiscard]] bool take_wake_request() { return wake_ups_.take_request(); }
+  void wake() { wake_ups_.wake(); }  // the lock is not held
 
   // --- the thread's side ---
   // Number of the application's begun and ended calls.
@@ -114,20 +105,19 @@ class ProgressOwner {
   void block_until(std::optional<Instant> deadline);
   // Likewise; the timer fires then.
   void stand_by(std::optional<Instant> deadline);
-  void clear_wake();
-  bool take_timer();  // true: it had fired, once
+  void clear_wake() { wake_ups_.clear_wake(); }
+  bool take_timer() { return wake_ups_.take_timer(); }  // true: it had fired, once
 
   // Core of the application's last call.
   [[nodiscard]] int core() const { return core_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] Thread thread() const { return thread_.load(std::memory_order_relaxed); }
-  [[nodiscard]] bool usable() const { return wake_fd_ >= 0 && timer_fd_ >= 0; }
-  [[nodiscard]] int wake_fd() const { return wake_fd_; }
-  [[nodiscard]] int timer_fd() const { return timer_fd_; }
+  [[nodiscard]] bool usable() const { return wake_ups_.usable(); }
+  [[nodiscard]] int wake_fd() const { return wake_ups_.wake_fd(); }
+  [[nodiscard]] int timer_fd() const { return wake_ups_.timer_fd(); }
 
  private:
   static constexpr std::uint64_t kLoopPolls = 8;
-  static constexpr std::uint64_t kEmptyPollsBeforeYield = 256, kEmptyPollsPerYield = 16;
   static constexpr std::uint64_t kInside = 1;  // of calls_: odd during a call
   // One writer at a time (the lock's holder): no locked instruction needed.
   static void bump(std::atomic<std::uint64_t>& counter) {
@@ -140,12 +130,9 @@ class ProgressOwner {
   alignas(64) std::atomic<Thread> thread_{Thread::kAbsent};
   std::atomic<bool> armed_{false};  // a completion queue was armed since the last notification
   std::atomic<bool> attended_{false}, distrusted_{false}, help_wanted_{false};
-  std::optional<Instant> blocked_until_;  // guarded by the shard's lock; none: no deadline
-  bool wake_requested_ = false;           // likewise
-  std::uint64_t empty_in_a_row_ = 0;      // looks of polls; likewise
-  bool yield_due_ = false;                // likewise
-  bool sleeps_ = false;                   // likewise
-  int wake_fd_, timer_fd_;
+  WakeUps wake_ups_;
+  EmptyPolls empty_polls_;  // guarded by the shard's lock
+  bool sleeps_ = false;     // likewise
 };
 
 }  // namespace brdma::io

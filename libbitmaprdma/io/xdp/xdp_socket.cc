@@ -1,8 +1,6 @@
 #include "io/xdp/xdp_socket.h"
 
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -16,11 +14,6 @@
 namespace brdma::io {
 namespace {
 
-template <class Entry>
-std::size_t ring_bytes(const xdp_ring_offset& offsets, std::uint32_t entries) {
-  return offsets.desc + entries * sizeof(Entry);
-}
-
 // Bytes of a frame: its headers, or all of a small message.
 constexpr std::size_t kFetchedAhead = 160;
 
@@ -33,7 +26,7 @@ Result<XdpSocket, ContextError> XdpSocket::open(XdpDescriptors descriptors, cons
   XdpSocket socket{std::move(descriptors), reply};
   if (!socket.map_all(reply)) return ContextError{errno, std::string{"mapping an AF_XDP socket: "} + strerror(errno)};
   socket.joined_ = std::make_unique<std::byte[]>(kFrameBytesMax);
-  for (std::uint32_t i = 0; i < reply.receive_chunks; ++i) socket.give_back(std::uint64_t{i} * kXdpChunkBytes);
+  for (std::uint32_t i = 0; i < reply.receive_chunks; ++i) socket.fill_.give(std::uint64_t{i} * kXdpChunkBytes);
   socket.publish_given();
   return socket;
 }
@@ -44,29 +37,20 @@ bool XdpSocket::map_all(const XdpReply& reply) {
   if (::getsockopt(fd(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size) != 0) return false;
   const std::uint32_t entries = reply.receive_chunks;
   memory_ = Mapping::shared(descriptors_.memory.get(), std::size_t{entries} * kXdpChunkBytes);
-  fill_mapping_ = Mapping::shared(fd(), ring_bytes<std::uint64_t>(offsets.fr, entries), XDP_UMEM_PGOFF_FILL_RING);
-  receive_mapping_ = Mapping::shared(fd(), ring_bytes<xdp_desc>(offsets.rx, entries), XDP_PGOFF_RX_RING);
-  if (!memory_.valid() || !fill_mapping_.valid() || !receive_mapping_.valid()) return false;
-  fill_ = XdpRing<std::uint64_t>{{fill_mapping_.data(), offsets.fr, entries}};
+  receive_mapping_ = Mapping::shared(fd(), offsets.rx.desc + entries * sizeof(xdp_desc), XDP_PGOFF_RX_RING);
+  if (!memory_.valid() || !receive_mapping_.valid() || !fill_.map(fd(), offsets.fr, entries)) return false;
   receive_ = XdpRing<xdp_desc>{{receive_mapping_.data(), offsets.rx, entries}};
   position_ = produced_ = receive_.consumed();
-  given_ = fill_.filled();
   return true;
 }
 
-// The fill ring has as many entries as there are chunks to receive into: there is always room.
-void XdpSocket::give_back(std::uint64_t address) { fill_.at(given_++) = address & ~std::uint64_t{kXdpChunkBytes - 1}; }
-
 void XdpSocket::publish_given() {
   receive_.consume_to(position_);
-  fill_.fill_to(given_);
-  // The driver has run out of chunks and needs a wake-up for new ones.
-  if (fill_.needs_wakeup()) [[unlikely]]
-    (void)syscall(SYS_recvfrom, fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
+  fill_.publish(fd());
 }
 
 bool XdpSocket::receive(ReceivedMessage& out) {
-  if (lent_) give_back(*std::exchange(lent_, std::nullopt));
+  if (lent_) fill_.give(*std::exchange(lent_, std::nullopt));
   while (const auto frame = next_frame()) {
     if (parse_roce_frame(*frame, out.datagram)) {
       out.bytes = out.datagram.bytes;
@@ -76,14 +60,14 @@ bool XdpSocket::receive(ReceivedMessage& out) {
       return true;
     }
     ++unreadable_;
-    if (lent_) give_back(*std::exchange(lent_, std::nullopt));
+    if (lent_) fill_.give(*std::exchange(lent_, std::nullopt));
   }
-  if (given_ != fill_.filled()) publish_given();
+  if (fill_.unpublished() != 0) publish_given();
   return false;
 }
 
 std::optional<ConstBytes> XdpSocket::next_frame() {
-  if (given_ - fill_.filled() >= kGiveBackAt) publish_given();
+  if (fill_.unpublished() >= kGiveBackAt) publish_given();
   if (position_ == produced_) {
     produced_ = receive_.produced();
     if (position_ == produced_) return std::nullopt;
@@ -111,7 +95,7 @@ ConstBytes XdpSocket::join(std::uint32_t first, std::uint32_t last) {
     const std::size_t part = std::min<std::size_t>(descriptor.len, kFrameBytesMax - size);
     std::memcpy(joined_.get() + size, memory_.data() + descriptor.addr, part);
     size += part;
-    give_back(descriptor.addr);
+    fill_.give(descriptor.addr);
   }
   return {joined_.get(), size};
 }

@@ -16,6 +16,7 @@
 #include "io/system/file_descriptor.h"
 #include "io/system/mapping.h"
 #include "io/udp/receive_socket.h"
+#include "io/xdp/fill_ring.h"
 #include "io/xdp/xdp_protocol.h"
 #include "io/xdp/xdp_rings.h"
 
@@ -46,7 +47,6 @@ class XdpSocket {
  private:
   XdpSocket(XdpDescriptors descriptors, const XdpReply& reply);
   [[nodiscard]] bool map_all(const XdpReply& reply);
-  void give_back(std::uint64_t address);
   void publish_given();
   [[nodiscard]] std::optional<ConstBytes> next_frame();
   [[nodiscard]] ConstBytes join(std::uint32_t first, std::uint32_t last);
@@ -58,12 +58,11 @@ class XdpSocket {
   XdpDescriptors descriptors_;
   XdpMode mode_;
   std::uint32_t queue_;
-  Mapping memory_, fill_mapping_, receive_mapping_;
-  XdpRing<std::uint64_t> fill_;
+  Mapping memory_, receive_mapping_;
+  FillRing fill_;
   XdpRing<xdp_desc> receive_;
   std::uint32_t position_ = 0;         // of the next descriptor to read
   std::uint32_t produced_ = 0;         // descriptors up to here are available
-  std::uint32_t given_ = 0;            // fill ring's next place; published by publish_given()
   std::uint64_t offset_in_chunk_ = 0;  // of the last frame
   std::optional<std::uint64_t> lent_;  // the chunk of the last message
   std::unique_ptr<std::byte[]> joined_;

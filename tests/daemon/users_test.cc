@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "answering_program.h"
 #include "daemon_fixture.h"
 #include "io/daemon/daemon_client.h"
 #include "io/daemon/daemon_connection.h"
@@ -30,8 +31,6 @@ namespace brdma::test {
 namespace {
 
 constexpr std::size_t kWorkerBytesMax = 64u << 20;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_F(SystemDaemonTest, AUserAtHisQuotaLeavesAnotherAndRootServed) {
   start({"--user-leases", "20"});
@@ -226,100 +225,6 @@ int long_answers() {
   std::string many;
   for (int i = 0; i < 30'000; ++i) many += ",1";
   return answer_with("\"rows\":[1", many, 200, "]}\n");
-}
-
-// Answers each query once, like a program whose library answers so; "%" stands for the query's number.
-int answer_once_each(const std::string& program, const std::string& answer, const Gate& leased) {
-  DeviceInfo device = loopback_device();
-  program_invocation_short_name = const_cast<char*>(program.c_str());
-  const auto lease = io::acquire_lease(device);
-  if (!lease) return 1;
-  (void)!::write(leased.signal_end.get(), "x", 1);
-  for (;;) {
-    std::array<char, 4096> question{};
-    if (!wait_for_event(lease.value().control_fd, POLLIN)) return 2;
-    if (::recv(lease.value().control_fd, question.data(), question.size() - 1, 0) <= 0) return 0;
-    const char* const id = std::strstr(question.data(), "\"id\":");
-    if (id == nullptr) continue;
-    std::string said = answer;
-    said.replace(said.find('%'), 1, std::to_string(std::strtoull(id + 5, nullptr, 10)));
-    if (contains(question.data(), "\"keys\":true")) said.replace(said.find("no key"), 6, "a key!");
-    (void)!::send(lease.value().control_fd, said.data(), said.size(), MSG_NOSIGNAL);
-  }
-}
-
-struct Said {
-  int code = 0;
-  std::string text;
-};
-Said run_brdma(uid_t uid, const std::string& words) {
-  Said said;
-  Gate output;
-  Child brdma([&] {
-    ::dup2(output.signal_end.get(), STDOUT_FILENO);
-    ::dup2(output.signal_end.get(), STDERR_FILENO);
-    if (uid != 0 && !become(uid)) return 100;
-    ::execl("/bin/sh", "sh", "-c", (std::string("exec " BRDMA_PATH " ") + words).c_str(), nullptr);
-    return 127;
-  });
-  output.open();
-  std::array<char, 4096> bytes{};
-  for (ssize_t got = 0; (got = ::read(output.wait_end.get(), bytes.data(), bytes.size())) > 0;)
-    said.text.append(bytes.data(), static_cast<std::size_t>(got));
-  said.code = brdma.join();
-  return said;
-}
-
-void wait_for_lease(const Gate& leased) {
-  char byte = 0;
-  ASSERT_TRUE(leased.wait());
-  ASSERT_EQ(::read(leased.wait_end.get(), &byte, 1), 1);
-}
-
-// One program's answer does not suppress the others', and is no command to a terminal.
-TEST_F(SystemDaemonTest, BrdmaNamesWhoAnswersNonsenseAndGoesOn) {
-  start({});
-  if (IsSkipped()) return;
-  const std::string rows = R"("rows":[{"lqpn":5,"type":"no key \u001b[2J\u009b2J","pid":1}],"cut":false)";
-  Gate leased;
-  Child good([&] { return answer_once_each("good", "\n{\"id\":%," + rows + "}\n", leased); });
-  wait_for_lease(leased);
-  std::vector<Child> bad;
-  for (const std::string answer :
-       {R"("rows":7,"cut":false)", R"("cut":false)", R"("rows":[7],"cut":false)", R"("rows":[}")", R"("error":7)"}) {
-    bad.emplace_back(
-        [&] { return answer_once_each("\x1b]0;bad", "\n{\"a\":\"no key\",\"id\":%," + answer + "}\n", leased); });
-    wait_for_lease(leased);
-  }
-  const Said said = run_brdma(0, "resource show qp");
-  EXPECT_EQ(said.code, 1);
-  EXPECT_EQ(said.text.find('\x1b'), std::string::npos) << said.text;
-  EXPECT_EQ(said.text.find("\xc2\x9b"), std::string::npos);
-  EXPECT_TRUE(contains(said.text, "lqpn 5")) << said.text;
-  EXPECT_TRUE(contains(said.text, "pid " + std::to_string(good.pid()))) << said.text;
-  for (const Child& child : bad) {
-    EXPECT_TRUE(contains(said.text, "\\x1b]0;bad pid " + std::to_string(child.pid()))) << said.text;
-  }
-  const Said as_json = run_brdma(0, "-j resource show qp");
-  EXPECT_EQ(as_json.text.find("\xc2\x9b"), std::string::npos);
-}
-
-// Values with which a packet could be forged are shown to the owner and to root.
-TEST_F(SystemDaemonTest, KeysAreTheOwnersAndRootsToSee) {
-  start({});
-  if (IsSkipped()) return;
-  Gate leased;
-  Child alice([&] {
-    if (!become(kAlice)) return 100;
-    return answer_once_each("alice", "\n{\"rows\":[{\"k\":\"no key\"}],\"cut\":false,\"id\":%}\n", leased);
-  });
-  wait_for_lease(leased);
-  for (const char* what : {"qp", "mr"}) {
-    const std::string words = std::string("-j resource show ") + what;
-    EXPECT_TRUE(contains(run_brdma(0, words).text, "a key!"));
-    EXPECT_TRUE(contains(run_brdma(kAlice, words).text, "a key!"));
-    EXPECT_TRUE(contains(run_brdma(kBob, words).text, "no key"));
-  }
 }
 
 struct Flood {

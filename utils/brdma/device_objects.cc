@@ -16,6 +16,7 @@
 #include "capabilities.h"
 #include "io/daemon/daemon_client.h"
 #include "io/netdev/netdev.h"
+#include "management.h"
 #include "objects.h"
 #include "process_rows.h"
 
@@ -134,17 +135,16 @@ bool takes(Invocation& invocation, std::string_view what) {
 namespace {
 
 // The receive path of each program that uses the device, and the reason, for programs that a brdmad can query.
-Json datapaths(const std::string& device) {
+Json datapaths(const std::string& device, int& failed) {
   Json list = Json::array();
   const auto reply = io::query_daemon({{"query", "resource"}, {"what", "objects"}, {"device", device}});
   if (!reply.ok()) return list;
-  for (const Json& answer : reply.value().at("answers")) {
-    const auto said = answer.find("datapath");
-    if (said == answer.end() || !said->is_object()) continue;
-    Json entry = {{"pid", answer.at("pid")}, {"comm", answer.at("comm")}};
-    entry.update(*said);
-    list.push_back(std::move(entry));
-  }
+  for_each_answer(reply.value(), OutputStyle{}, failed, [&list](ProcessAnswer& each) {
+    const auto datapath = each.answer.find("datapath");
+    if (datapath == each.answer.end()) return;  // its library is older
+    add_members(each.record.fields, *datapath);
+    list.push_back(std::move(each.record.fields));
+  });
   return list;
 }
 
@@ -153,7 +153,7 @@ Json datapaths(const std::string& device) {
 int dev_object(Invocation& invocation) {
   const Filter filter = parse_show(invocation, "dev");
   std::vector<Record> records;
-  int index = 0;
+  int index = 0, failed = 0;
   for (const DeviceInfo& device : devices_or_reason(filter)) {
     const int number = index++;
     if (!filter.matches(device.name)) continue;
@@ -166,12 +166,12 @@ int dev_object(Invocation& invocation) {
     if (invocation.style.details > 0) {
       record.fields["gids"] = address_list(device);
       record.fields["capabilities"] = device_capabilities();
-      record.fields["datapaths"] = datapaths(device.name);
+      record.fields["datapaths"] = datapaths(device.name, failed);
     }
     records.push_back(std::move(record));
   }
   print_records(records, invocation.style);
-  return 0;
+  return failed == 0 ? 0 : 1;
 }
 
 int link_object(Invocation& invocation) {

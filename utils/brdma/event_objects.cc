@@ -181,16 +181,17 @@ Json take_alarm_settings(Invocation& invocation) {
   return changes;
 }
 
-std::vector<Record> alarm_records(const Json& reply, const OutputStyle& style) {
+// The exit code.
+int print_alarms(const Json& reply, const OutputStyle& style) {
   std::vector<Record> records;
   int failed = 0;
-  for (const auto& [head, answer] : process_answers(reply, style, failed)) {
-    for (const Json& alarm : answer.at("alarms")) {
-      Record& record = records.emplace_back(head);
-      record.fields.update(alarm);
-    }
-  }
-  return records;
+  for_each_answer(reply, style, failed, [&records](const ProcessAnswer& each) {
+    std::vector<Record> of_one;
+    for (const Json& alarm : each.answer.at("alarms")) add_members(of_one.emplace_back(each.record).fields, alarm);
+    records.insert(records.end(), of_one.begin(), of_one.end());
+  });
+  print_records(records, style);
+  return failed == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -221,8 +222,7 @@ int alarm_object(Invocation& invocation) {
   }
   const auto reply = ask_processes(question, {});
   if (!reply && sets) return 1;
-  print_records(reply ? alarm_records(*reply, invocation.style) : std::vector<Record>{}, invocation.style);
-  return 0;
+  return print_alarms(reply ? *reply : Json{{"answers", Json::array()}}, invocation.style);
 }
 
 }  // namespace brdma

@@ -21,11 +21,9 @@ int show(const Target& target, const OutputStyle& style) {
   int failed = 0;
   if (const auto reply = ask_processes({{"query", "managed"}}, target)) {
     for_each_answer(*reply, style, failed, [&records](const ProcessAnswer& each) {
-      for (const Json& row : each.answer.at("rows")) {
-        Record record = each.record;
-        record.fields.update(row);
-        records.push_back(std::move(record));
-      }
+      std::vector<Record> of_one;
+      for (const Json& row : each.answer.at("rows")) add_members(of_one.emplace_back(each.record).fields, row);
+      records.insert(records.end(), of_one.begin(), of_one.end());
     });
   }
   print_records(records, style);

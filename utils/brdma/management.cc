@@ -26,9 +26,35 @@ std::uint32_t queue_pair_number(const std::string& text) {
 
 constexpr const char* kNotUnderstood = "its answer is not understood";
 
-void say_failed(const Json& answer, const std::string& what, int& failed) {
+// A member of an answer as text; empty: there is none, or it is something else.
+std::string text_of(const Json& answer, const char* key) {
+  const auto found = answer.is_object() ? answer.find(key) : answer.end();
+  if (found == answer.end() || found->is_structured() || found->is_null()) return {};
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+void print_failed(const Json& answer, const std::string& what, int& failed) {
   ++failed;
-  print_error(answer.at("comm").get<std::string>() + " pid " + answer.at("pid").dump() + ": " + what);
+  const std::string comm = text_of(answer, "comm"), pid = text_of(answer, "pid");
+  print_error((comm.empty() ? "a program" : comm) + (pid.empty() ? "" : " pid " + pid) + ": " + what);
+}
+
+// What the program refused; empty: it has answered.
+std::string refusal_of(const Json& answer) {
+  const auto error = answer.find("error");
+  if (error == answer.end()) return {};
+  const std::string message = text_of(*error, "message");
+  return message.empty() ? kNotUnderstood : message;
+}
+
+// Throws Json::exception if a member is missing or of another type.
+Record heading_of(const Json& answer, const OutputStyle& style) {
+  const auto& device = answer.at("device").get_ref<const std::string&>();
+  Record record{"dev " + device, Json::object()};
+  if (style.json) record.fields["ifname"] = device;
+  record.fields["pid"] = answer.at("pid").get<std::int64_t>();
+  record.fields["comm"] = answer.at("comm").get_ref<const std::string&>();
+  return record;
 }
 
 }  // namespace
@@ -71,32 +97,25 @@ std::optional<Json> ask_processes(Json question, const Target& target) {
   throw std::runtime_error(answer.reason().message);
 }
 
-std::vector<ProcessAnswer> process_answers(const Json& reply, const OutputStyle& style, int& failed) {
-  std::vector<ProcessAnswer> answers;
-  for (const Json& answer : reply.at("answers")) {
-    const std::string device = answer.at("device");
-    if (const auto error = answer.find("error"); error != answer.end()) {
-      const auto message = error->is_object() ? error->find("message") : error->end();
-      const bool said = error->is_object() && message != error->end() && message->is_string();
-      say_failed(answer, said ? message->get<std::string>() : kNotUnderstood, failed);
-      continue;
-    }
-    Record record{"dev " + device, {}};
-    if (style.json) record.fields = {{"ifname", device}};
-    record.fields.update({{"pid", answer.at("pid")}, {"comm", answer.at("comm")}});
-    answers.push_back({std::move(record), answer});
-  }
-  return answers;
-}
-
 void for_each_answer(const Json& reply, const OutputStyle& style, int& failed,
                      const std::function<void(ProcessAnswer& answer)>& take) {
-  for (ProcessAnswer& each : process_answers(reply, style, failed)) {
+  for (const Json& answer : reply.at("answers")) {
     try {
+      if (const std::string refusal = refusal_of(answer); !refusal.empty()) {
+        print_failed(answer, refusal, failed);
+        continue;
+      }
+      ProcessAnswer each{heading_of(answer, style), answer};
       take(each);
     } catch (const Json::exception&) {
-      say_failed(each.answer, kNotUnderstood, failed);
+      print_failed(answer, kNotUnderstood, failed);
     }
+  }
+}
+
+void add_members(Json& fields, const Json& members) {
+  for (const auto& [key, value] : members.get_ref<const Json::object_t&>()) {
+    if (!fields.contains(key)) fields[key] = value;
   }
 }
 

@@ -27,16 +27,19 @@ bool take_target(Words& words, Target& target);
 // Queries brdmad, which queries the processes. None: no brdmad runs here (reported on standard error).
 [[nodiscard]] std::optional<Json> ask_processes(Json question, const Target& target);
 
-// Heading of each answer: "dev NAME pid N comm C" in text, `ifname pid comm` in JSON. Errors go to standard error;
-// `failed` counts them.
+// An answer, and its heading: "dev NAME pid N comm C" in text, `ifname pid comm` in JSON.
 struct ProcessAnswer {
   Record record;
   Json answer;
 };
-[[nodiscard]] std::vector<ProcessAnswer> process_answers(const Json& reply, const OutputStyle& style, int& failed);
-// Calls `take` for one answer after another. If `take` finds an unexpected form, which any program may send, that
-// program is named on standard error and counted in `failed`; the others continue.
+// Calls `take` for one answer after another. A program whose answer is an error, or of a form that `take` does not
+// expect (it throws Json::exception), is named on standard error and counted in `failed`; the others continue. Any
+// program may send any answer: `take` keeps nothing of one before it has read all of it.
 void for_each_answer(const Json& reply, const OutputStyle& style, int& failed,
                      const std::function<void(ProcessAnswer& answer)>& take);
+
+// Adds members of a program's answer to `fields`. What is there already stays as it is: a program does not replace the
+// names under which brdma shows it. Throws Json::exception if `members` is no object.
+void add_members(Json& fields, const Json& members);
 
 }  // namespace brdma

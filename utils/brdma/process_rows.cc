@@ -17,16 +17,15 @@ bool matches(const Json& row, const Json& filters) {
   return true;
 }
 
-// rdma(8) ends each record with its owner.
+// rdma(8) ends each record with its owner, whatever the row says of it.
 Record record_of(const Json& row, const Json& answer, const std::string& heading, const OutputStyle& style) {
   const std::string device = answer.at("device");
-  Record record{heading + " " + device + (heading == "link" ? "/1" : ""), {}};
+  Record record{heading + " " + device + (heading == "link" ? "/1" : ""), Json::object()};
   if (style.json) {
     record.fields["ifname"] = device;
     if (heading == "link") record.fields["port"] = 1;
   }
-  record.fields.update(row);
-  if (style.json) record.fields["ifname"] = device;  // overrides the row's
+  add_members(record.fields, row);
   record.fields.update({{"pid", answer.at("pid")}, {"comm", answer.at("comm")}});
   return record;
 }

@@ -43,13 +43,13 @@ struct Subject {
 // In text the settings are in the line, in JSON in an object of their own.
 void put_settings(Record& record, const Subject& subject, const Json& settings, const OutputStyle& style) {
   Json own = Json::object();
-  for (const auto& [key, value] : settings.items()) {
+  for (const auto& [key, value] : settings.get_ref<const Json::object_t&>()) {
     if (subject.speaks_of(key)) own[key] = value;
   }
   if (style.json) {
     record.fields["settings"] = own;
   } else {
-    record.fields.update(own);
+    add_members(record.fields, own);
   }
 }
 
@@ -57,7 +57,7 @@ void put_in_force(Record& record, const Json& in_force, const OutputStyle& style
   if (style.json) {
     record.fields["in_force"] = in_force;
   } else {
-    record.fields.update(in_force);
+    add_members(record.fields, in_force);
   }
 }
 
@@ -72,7 +72,7 @@ Record device_record(const Subject& subject, const std::string& device, const Js
 void put_answer(Record& record, const Subject& subject, const Json& answer, bool of_qp, const OutputStyle& style) {
   if (style.json) record.fields["scope"] = of_qp ? "qp" : "process";
   if (of_qp) {
-    record.fields.update({{"lqpn", answer.at("lqpn")}, {"own_settings", answer.at("own_settings")}});
+    add_members(record.fields, {{"lqpn", answer.at("lqpn")}, {"own_settings", answer.at("own_settings")}});
     put_in_force(record, answer.at("in_force"), style);
   }
   put_settings(record, subject, answer.at("settings"), style);
@@ -140,13 +140,16 @@ std::vector<std::string> devices_of(const Target& target) {
 // From when on each setting applies in a process, as it has answered.
 void put_reach(Record& record, const Json& answer, bool of_qp, const OutputStyle& style) {
   record.fields["qp"] = answer.at("qp");
+  Json reaches = Json::object();
+  for (const auto& [key, reach] : answer.at("applies").get_ref<const Json::object_t&>()) {
+    const auto& text = reach.get_ref<const std::string&>();
+    reaches[key] = text == "now" ? "from now on" : "for " + text;
+  }
   if (style.json) {
     record.fields["scope"] = of_qp ? "qp" : "process";
     record.fields["applies"] = answer.at("applies");
-    return;
-  }
-  for (const auto& [key, reach] : answer.at("applies").items()) {
-    record.fields[key] = reach == "now" ? "from now on" : "for " + reach.get<std::string>();
+  } else {
+    add_members(record.fields, reaches);
   }
 }
 
@@ -166,10 +169,10 @@ int set(const Subject& subject, Invocation& invocation) {
     for (const Json& kept : of_qp ? Json::array() : reply->at("devices")) {
       records.push_back(device_record(subject, device, kept, invocation.style));
     }
-    for (auto& [record, answer] : process_answers(*reply, invocation.style, failed)) {
-      put_reach(record, answer, of_qp, invocation.style);
-      records.push_back(std::move(record));
-    }
+    for_each_answer(*reply, invocation.style, failed, [&](ProcessAnswer& each) {
+      put_reach(each.record, each.answer, of_qp, invocation.style);
+      records.push_back(std::move(each.record));
+    });
   }
   return print_answers(records, target, invocation.style, failed);
 }

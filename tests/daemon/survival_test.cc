@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 #include "control/statistics.h"
@@ -94,6 +97,23 @@ TEST_F(DaemonTest, EventsOutliveTheirProgramAndTheirLossIsReported) {
   EXPECT_EQ(since["events"][1]["qp"], 3);
   EXPECT_EQ(since["missing"], 0);
   EXPECT_EQ(events_after(0)["missing"], 3) << "the dead program's among them";
+}
+
+// A program may write any time.
+TEST_F(DaemonTest, AnEventsTimeIsBetweenTheMachinesStartAndNow) {
+  using Limits = std::numeric_limits<std::int64_t>;
+  const io::Lease lease = lease_or_die();
+  trace::Journal journal{*lease.events, *lease.statistics};
+  for (const std::int64_t when : {Limits::max(), Limits::min(), std::int64_t{0}})
+    journal.record(Instant::from_ns(when), 7, trace::EventType::kSettingsChanged, {});
+  const json events = events_after(0)["events"];
+  ASSERT_EQ(events.size(), 3u) << events;
+  const std::int64_t start = events[2].value("time_unix_ns", std::int64_t{0});
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  for (const json& event : events) {
+    EXPECT_GE(event.value("time_unix_ns", std::int64_t{0}), start - 1'000'000'000) << event;
+    EXPECT_LE(event.value("time_unix_ns", std::int64_t{0}), std::chrono::nanoseconds(now).count()) << event;
+  }
 }
 
 // Grants, ends and crashes of the worker at every moment: every client gets an answer and nothing leaks.

@@ -47,7 +47,7 @@ Json value_json(trace::EventType type, std::size_t place, std::uint64_t value) {
 }  // namespace
 
 void EventLog::add(std::uint32_t slot, const std::vector<trace::EventRecord>& records, std::uint64_t missing) {
-  const std::int64_t offset = unix_ns() - monotonic_ns();
+  const std::int64_t now = monotonic_ns(), offset = unix_ns() - now;
   if (missing > 0) push(slot, unix_ns(), {{"type", "events_lost"}, {"count", missing}});
   for (const trace::EventRecord& record : records) {
     const auto& info = trace::kEventTypes[static_cast<std::size_t>(record.type)];
@@ -56,7 +56,8 @@ void EventLog::add(std::uint32_t slot, const std::vector<trace::EventRecord>& re
     for (std::size_t i = 0; i < info.values.size(); ++i) {
       if (!info.values[i].empty()) event[std::string(info.values[i])] = value_json(record.type, i, record.values[i]);
     }
-    push(slot, record.when_ns + offset, event, info.rate);
+    // Another process has written the time: no event is older than the machine's start, or yet to come.
+    push(slot, std::clamp<std::int64_t>(record.when_ns, 0, now) + offset, event, info.rate);
   }
 }
 

@@ -20,7 +20,7 @@ BatchSender::Sent BatchSender::send(const Transmit& transmit) {
     pending_ = transmit;
     return Sent::kBlocked;
   }
-  return report.fault ? missing(transmit) : Sent::kYes;
+  return report.fault ? missing(transmit, report.unsent) : Sent::kYes;
 }
 
 BatchSender::Sent BatchSender::send_pending() {
@@ -39,12 +39,13 @@ BatchSender::Sent BatchSender::finish_pending() {
   return Sent::kYes;
 }
 
-// The system reports the batch's memory as missing. If we can read it, the packets count as lost on the network.
-BatchSender::Sent BatchSender::missing(const Transmit& transmit) {
+// The system reports the batch's memory as missing. If we can read it, the packets that have not left count
+// as lost on the network.
+BatchSender::Sent BatchSender::missing(const Transmit& transmit, std::uint32_t unsent) {
   const bool there =
       std::ranges::all_of(transmit.slices, [](const Slice& slice) { return memory::can_read(slice.data, slice.size); });
   if (!there) return Sent::kMemoryMissing;
-  statistics_.add(Counter::kSendFailed, transmit.segments);
+  statistics_.add(Counter::kSendFailed, unsent);
   return Sent::kYes;
 }
 

@@ -36,7 +36,7 @@ class BatchSender {
   [[nodiscard]] TransmitBuffer& buffer() { return buffer_; }
 
  private:
-  [[nodiscard]] Sent missing(const Transmit& transmit);
+  [[nodiscard]] Sent missing(const Transmit& transmit, std::uint32_t unsent);
 
   Statistics& statistics_;
   Outlet outlet_;

@@ -27,6 +27,7 @@ bool Outlet::send_by_xdp(const Transmit& transmit, SendReport& report) {
   const XdpTransmit::Report sent = xdp_->transmit.send(transmit, way);
   report.refused = sent.refused;
   report.fault = sent.outcome == Outcome::kFault;
+  report.unsent = report.fault ? transmit.segments : std::uint16_t{0};
   report.blocked = waits_ = sent.outcome == Outcome::kWaits;
   return sent.outcome != Outcome::kUseUdp;
 }

@@ -42,6 +42,11 @@ bool needs_interface(const Transmit& transmit) {
   return !transmit.destination.is_v4() && (is_link_local(transmit.destination) || is_link_local(transmit.source));
 }
 
+void set_fault(SendReport& report, std::size_t unsent) {
+  report.fault = true;
+  report.unsent = static_cast<std::uint16_t>(unsent);
+}
+
 // Ancillary data of one sendmsg: source address, traffic class, hop limit, segment size.
 class Control {
  public:
@@ -309,8 +314,10 @@ bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report
     blocked_fd_ = fd;
     return true;
   }
-  report.fault = error == EFAULT;
-  if (report.fault) return true;
+  if (error == EFAULT) {
+    set_fault(report, transmit.segments);
+    return true;
+  }
   report.unreachable = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
   peers_->failed(fd, error);
   return false;
@@ -330,7 +337,7 @@ SendReport TransmitSocket::send_whole(const Transmit& transmit, bool& retry_sing
   if (report.error == EAGAIN) {
     report.blocked = true;
   } else if (report.error == EFAULT) {
-    report.fault = true;
+    set_fault(report, transmit.segments);
   } else if (transmit.segments > 1 && may_work_singly(report.error)) {
     retry_singly = true;
   } else {
@@ -363,17 +370,18 @@ void TransmitSocket::send_singly(const Transmit& transmit, SendReport& report) {
   Address address{*this, transmit};
   for (std::size_t i = packets_done_; i < count; ++i) {
     PacketPieces& packet = scratch_->packets[i];
-    report.fault =
-        counted_ids && i > 0 &&
-        !correct_icrc(transmit, scratch_->pieces, packet, scratch_->copies.data() + i * transmit.segment_bytes);
-    if (report.fault) break;
+    std::byte* const copy = scratch_->copies.data() + i * transmit.segment_bytes;
+    if (counted_ids && i > 0 && !correct_icrc(transmit, scratch_->pieces, packet, copy)) {
+      set_fault(report, count - std::exchange(packets_done_, 0u));
+      return;
+    }
     msghdr& message = scratch_->messages[i].msg_hdr;
     message = msghdr{};
     address.attach(message);
     message.msg_iov = scratch_->pieces.data() + packet.first;
     message.msg_iovlen = packet.count;
   }
-  while (packets_done_ < count && !report.fault) {
+  while (packets_done_ < count) {
     const long sent = syscall(SYS_sendmmsg, fd_, scratch_->messages.data() + packets_done_, count - packets_done_,
                               MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent > 0) {
@@ -382,7 +390,8 @@ void TransmitSocket::send_singly(const Transmit& transmit, SendReport& report) {
       report.blocked = true;
       return;
     } else if (errno == EFAULT) {
-      report.fault = true;
+      set_fault(report, count - packets_done_);
+      break;
     } else if (errno != EINTR) {
       report.error = errno;
       ++report.refused;

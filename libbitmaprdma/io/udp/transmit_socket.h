@@ -33,12 +33,14 @@ struct TransmitSocketOptions {
 
 // Result of sending a batch.
 struct SendReport {
-  bool blocked = false;       // no room: call send() again with the same Transmit, its memory unchanged
   std::uint32_t refused = 0;  // packets that the system refused for good: lost, to be counted
   int error = 0;              // why (errno), of the last refused one
-  bool fault = false;         // its memory is missing (EFAULT): it has not left, Engine::withdraw()
+  std::uint16_t unsent = 0;   // with a fault: packets that have neither left nor been refused, in this call or earlier
+  bool blocked = false;       // no room: call send() again with the same Transmit, its memory unchanged
+  bool fault = false;         // its memory is missing (EFAULT): the rest of it does not leave, Engine::withdraw()
   bool unreachable = false;   // the system reported an ICMP error of earlier packets; these left all the same
 };
+static_assert(sizeof(SendReport) <= 16, "returned in registers");
 
 class TransmitSocket {
  public:

@@ -18,8 +18,11 @@ class HostCore {
 
   void pause_until(Instant until) { paused_until_ = until; }
   void stop_until(Instant until) { paused_until_ = stopped_until_ = until; }
-  // The process has ended; the next one is not paused.
-  void release() { paused_until_.reset(); }
+  // The process has ended; the next one is neither paused nor stopped.
+  void release() {
+    paused_until_.reset();
+    stopped_until_.reset();
+  }
   // True: the process has no core at `now`. Times do not go back.
   [[nodiscard]] bool is_away(Instant now);
   [[nodiscard]] bool is_stopped(Instant now) const { return stopped_until_ && now < *stopped_until_; }

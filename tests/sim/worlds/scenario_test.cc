@@ -82,6 +82,22 @@ TEST(Scenario, PeerThatIsKilledWhileItIsStoppedIsGivenUp) {
   EXPECT_LE(pair.world().now() - killed, 537_ms);
 }
 
+// The process that was stopped is gone: its machine does not report the next one as stopped.
+TEST(Scenario, PeerThatCrashesWhileItIsStoppedIsGivenUpAfterItsRestart) {
+  EnginePair pair;
+  pair.agree();
+  pair.world().stop(pair.rx().host(), 30_s);
+  pair.post_packets(4);
+  pair.world().run_for(1_s);
+  EXPECT_GT(pair.count(pair.tx(), Counter::kStoppedReplies), 0u);
+  pair.rx().host().crash();
+  pair.rx().host().restart();
+  pair.world().run_for(10_s);
+  const auto completions = pair.completions(pair.tx());
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded);
+}
+
 Arena one_page(std::uint64_t iova) {
   Arena arena{iova, Random{iova}};
   arena.allocate(4096);

@@ -259,6 +259,24 @@ TEST_F(XdpTransmitTest, IsDeadOnceTheInterfaceIsGone) {
   EXPECT_EQ(send(batch(1, 64)), Outcome::kUseUdp);
 }
 
+// A batch that was given up, one that UDP sent because the interface was down, and one that finds the interface gone,
+// which UDP sends too.
+TEST_F(XdpTransmitTest, PacketsInTheRingOfADeadSocketAreReported) {
+  const Batch given_up = batch(3, 5000);
+  wakeup_errors = {ENOBUFS};
+  ASSERT_EQ(send(given_up), Outcome::kWaits);
+  EXPECT_EQ(transmit_->give_up(given_up.transmit), 0u);
+  wakeup_errors = {ENETDOWN};
+  ASSERT_EQ(send(batch(2, 64)), Outcome::kUseUdp);
+  const Batch last = batch(4, 64);
+  wakeup_errors = {ENXIO};
+  const XdpTransmit::Report report = transmit_->send(last.transmit, {.hop = &hop_, .source_port = kPort});
+  EXPECT_EQ(report.outcome, Outcome::kUseUdp);
+  EXPECT_EQ(transmit_->dead(), ENXIO);
+  EXPECT_EQ(report.refused, given_up.transmit.segments);
+  EXPECT_EQ(transmit_->sent(), 0u);
+}
+
 TEST_F(XdpTransmitTest, RightIsAPacketSocketOfThisNetwork) {
   const FileDescriptor packet{socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
   const FileDescriptor udp{socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};

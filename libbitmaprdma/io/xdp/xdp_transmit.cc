@@ -107,6 +107,7 @@ XdpTransmit::Report XdpTransmit::send(const Transmit& transmit, const Way& way) 
   if (dead_ != 0) return {Outcome::kUseUdp};
   Report report;
   if (!queued_) {
+    batch_begin_ = filled_;
     report = queue(transmit, way);
     if (report.outcome != Outcome::kSent) return report;
   }
@@ -216,13 +217,28 @@ XdpTransmit::Report::Outcome XdpTransmit::kick(std::uint32_t& refused) {
       case ENOMEM:
         return Outcome::kWaits;
       case ENETDOWN:  // for now; the ring's packets leave later, as late copies
+        late_copies_.add(batch_begin_, filled_, transmit_.taken());
         return Outcome::kUseUdp;
       default:
         dead_ = errno;
+        refused += end_ring();
         return Outcome::kUseUdp;
     }
   }
   return Outcome::kWaits;
+}
+
+// The socket is dead: what it has not taken does not leave. The number of packets that do not leave by UDP either; the
+// last batch does.
+std::uint32_t XdpTransmit::end_ring() {
+  std::uint32_t lost = 0;
+  for (std::uint32_t place = transmit_.taken(); place != filled_; ++place) {
+    if ((transmit_.at(place).options & kXdpPacketContinues) != 0) continue;
+    --sent_;
+    const bool of_last_batch = place - batch_begin_ < filled_ - batch_begin_;
+    if (!of_last_batch && !late_copies_.contains(place)) ++lost;
+  }
+  return lost;
 }
 
 // Packets in the ring were copied and leave with the next ones.

@@ -19,6 +19,7 @@
 #include "io/system/file_descriptor.h"
 #include "io/system/mapping.h"
 #include "io/udp/split_batch.h"
+#include "io/xdp/late_copies.h"
 #include "io/xdp/xdp_protocol.h"
 #include "io/xdp/xdp_rings.h"
 
@@ -42,8 +43,8 @@ class XdpTransmit {
       kUseUdp,  // too large a batch, too long packets, the interface is down or gone; no packet of it has left
     };
     Outcome outcome = Outcome::kSent;
-    // Packets that the interface dropped at once: down, without a carrier. With any outcome: they may be of earlier
-    // batches that were still in the ring.
+    // Packets that the interface dropped at once: down, without a carrier; when it is gone, those that it had not
+    // taken. With any outcome: they may be of earlier batches that were still in the ring.
     std::uint32_t refused = 0;
   };
   Report send(const Transmit& transmit, const Way& way);
@@ -67,6 +68,7 @@ class XdpTransmit {
   void reclaim();
   [[nodiscard, gnu::always_inline]] Report queue(const Transmit& transmit, const Way& way);
   [[nodiscard]] Report::Outcome kick(std::uint32_t& refused);
+  [[nodiscard]] std::uint32_t end_ring();
   [[nodiscard]] bool write_packet(const Transmit& transmit, std::size_t index, const Way& way);
   [[nodiscard]] std::byte* chunk(std::uint64_t address) const { return memory_.data() + (address - first_address_); }
 
@@ -77,7 +79,9 @@ class XdpTransmit {
   std::uint64_t first_address_ = 0;
   std::vector<std::uint64_t> free_;  // chunks
   std::uint32_t filled_ = 0;         // transmit ring's next place
-  bool queued_ = false;              // the waiting batch is in the ring
+  std::uint32_t batch_begin_ = 0;    // place of the last batch; filled_: it is not in the ring
+  LateCopies late_copies_;
+  bool queued_ = false;  // the waiting batch is in the ring
   int dead_ = 0;
   std::uint64_t sent_ = 0;
   std::unique_ptr<Scratch> scratch_;

@@ -1,4 +1,4 @@
-// base/config.h - an engine's configuration. Defaults are the reference values of spec/1 where it has some.
+// base/config.h - an engine's configuration. Defaults are the reference values of design BR-16 where it has some.
 #pragma once
 
 #include <compare>
@@ -16,7 +16,7 @@ enum class RecoveryMode : std::uint8_t {
   kStandard,     // never negotiate; hold early packets as responder (tolerance), go back N as the peer demands
   kGoBackN,      // never negotiate, hold nothing: as plain RoCE does. A baseline.
   kSelective,    // bitmap mode's packets, but the sender alone judges, as TCP does by SACK and RACK. A baseline.
-  kWan,          // bitmap mode's packets; the sender alone judges, by acknowledgement delays (spec 3)
+  kWan,          // bitmap mode's packets; the sender alone judges, by acknowledgement delays (design WT-5)
   kWanFeedback,  // the same beside the receiver's tolerance and feedback
 };
 // True if the sender judges losses by acknowledgement delays.
@@ -39,7 +39,7 @@ enum class Spraying : std::uint8_t {
   kWeighted,  // in turn; more often with a shorter round trip and fewer losses
 };
 
-inline constexpr std::uint32_t kPathsMax = 16;  // of a queue pair, per direction: path bitmaps (spec 1: management)
+inline constexpr std::uint32_t kPathsMax = 16;  // of a queue pair, per direction: path bitmaps (design BR-37)
 
 // Congestion control: bounds a requester's sending beside the peer's window and credit (docs/engine.md#congestion).
 enum class CongestionControl : std::uint8_t {
@@ -89,7 +89,7 @@ struct CongestionConfig {
   friend bool operator==(const CongestionConfig&, const CongestionConfig&) = default;
 };
 
-// Wide-area paths (spec 3; docs/engine.md#wide-area-paths). Shares are in percent.
+// Wide-area paths (design WT-17; docs/engine.md#wide-area-paths). Shares are in percent.
 struct WanConfig {
   std::uint32_t delay_samples = 100;      // N: number of last send delays for T and delta
   Duration walk_interval = 100_us;        // k: time between two walks of the send window while something is overdue
@@ -123,7 +123,7 @@ struct RecoveryConfig {
   // Of an engine: limit of queue pairs, and bytes of all their bitmaps above which no more are made.
   std::uint32_t qps_max = 32768;
   std::uint32_t device_state_bytes_max = 1u << 30;
-  std::uint32_t depth_max = 8;  // spec 1: tolerance limits
+  std::uint32_t depth_max = 8;  // design BR-16: tolerance limits
   Duration age_max = 50_us;
   Duration stall_max = 80_us;
   std::uint32_t stall_packets = 0;  // stall limit in packets received meanwhile; 0: not counted
@@ -134,7 +134,7 @@ struct RecoveryConfig {
   Duration time_ceiling = 1_ms;          // of age and stall
   Duration resend_interval_min = 50_us;  // time between two effective retransmissions of a packet (or an RTT if longer)
   Duration aggregate_delay = Duration{};  // time that retransmissions wait to fill a batch
-  bool edn = true;                        // apply explicit drop notifications (spec 5)
+  bool edn = true;                        // apply explicit drop notifications (design DN-10)
   Duration edn_pause_max{};               // longest wait for the switch's queue to drain; 0: none
   std::uint32_t resend_window = 0;        // retransmitted packets in flight, at most; 0: as the window allows
   // Longest stall of the send window's base (or 4 SRTT if that is longer) while later packets are acknowledged.
@@ -164,7 +164,7 @@ struct RecoveryConfig {
   friend bool operator==(const RecoveryConfig&, const RecoveryConfig&) = default;
 };
 
-// Large transfers: sent after others, and between two of our peers they may be cut into operations (spec 4;
+// Large transfers: sent after others, and between two of our peers they may be cut into operations (design RR-3;
 // docs/transfers.md).
 struct TransferConfig {
   std::uint32_t threshold_bytes = 128 * 1024;  // WRITEs and SENDs from this size on are large commands; 0: none

@@ -1,4 +1,4 @@
-// bitmap/arrival_bits.h - which PSNs have arrived, a bit for G of them (spec 1: mapping granularity G).
+// bitmap/arrival_bits.h - which PSNs have arrived, a bit for G of them (design BR-1, BR-3: granularity G).
 //
 // With G = 1 a bit is a PSN. With G > 1 a bit stands for a run of G consecutive PSNs (a run begins at a multiple of G).
 // It is set when the whole run has arrived; PSNs before the window's base count as arrived. A partly arrived run has an

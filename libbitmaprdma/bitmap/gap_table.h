@@ -1,4 +1,4 @@
-// bitmap/gap_table.h - records of the gaps between base and highest PSN (spec 1: gaps), in PSN order, disjoint. Their
+// bitmap/gap_table.h - records of the gaps between base and highest PSN (design BR-10), in PSN order, disjoint. Their
 // number is bounded (gaps_max()): beyond it the newest gaps stay unrecorded until older ones close; refill() finds them
 // again in the receive window. Costs: opening, closing and finding a gap take a binary search, and no more where gaps
 // close about in the order in which they opened.

@@ -1,4 +1,4 @@
-// bitmap/path_bitmap.h - PBM_k (spec 1: multipath): which PSNs of the receive window came on one path. It lies beside
+// bitmap/path_bitmap.h - PBM_k (design BR-29): which PSNs of the receive window came on one path. It lies beside
 // the global bitmap, over the same PSN space. It knows no gaps: a PSN that did not come on this path may have been sent
 // on another. Memory follows the range from the base to the highest PSN of the path, as the global bitmap's does.
 //

@@ -1,4 +1,4 @@
-// bitmap/receive_window.h - the receive bitmap RBM (spec 1: windows and mapping): which PSNs from the base on have
+// bitmap/receive_window.h - the receive bitmap RBM (design BR-1 to BR-5): which PSNs from the base on have
 // arrived. Variable length and segmented (window_shape.h): its memory follows the range from the base to the highest
 // arrived PSN; in-order packets need none. Costs: classify, receive, has: constant. advance, next_hole, export_bits: a
 // word of 64 PSNs at a time.

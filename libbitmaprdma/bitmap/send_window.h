@@ -1,4 +1,4 @@
-// bitmap/send_window.h - the send bitmap (spec 1): state, time and path of each packet sent and not done. Only the
+// bitmap/send_window.h - the send bitmap (design BR-6): state, time and path of each packet sent and not done. Only the
 // legal moves between states happen; an illegal one, or a PSN outside [base, next), is our bug (check): callers ask
 // contains() about a PSN that a peer named. Variable length and segmented (window_shape.h): its memory follows the
 // packets in flight. The pending entries are also a bitmap, so that finding the next one looks at 64 PSNs at a time. So

@@ -1,4 +1,4 @@
-// bitmap/window_shape.h - how long a window's bitmaps are and in which pieces they are kept (spec 1: large windows).
+// bitmap/window_shape.h - how long a window's bitmaps are and in which pieces they are kept (design BR-32 to BR-34).
 //
 //   window     L: PSNs from the base on that are taken at all
 //   base       B: the length of a bitmap while the PSNs in use fit; a ring of its own

@@ -1,4 +1,4 @@
-// control/wan_report.h - link and destination reports between processes and brdmad (spec 3; queries:
+// control/wan_report.h - link and destination reports between processes and brdmad (design WT-11; queries:
 // io/management/management.h), as JSON with stable keys.
 #pragma once
 

@@ -220,7 +220,7 @@ class Engine {
   };
   [[nodiscard]] Load load(const QueuePair* qp) const;
 
-  // --- links and destinations (device/managed.cc; spec 3) ---
+  // --- links and destinations (device/managed.cc; design WT-10 to WT-15) ---
   // Link reports towards a peer, for the controller. A component with a controller session polls until it is empty. At
   // most recovery::LinkReport::kWaitingMax wait; more are counted (link_state_reports_lost).
   [[nodiscard]] std::optional<recovery::LinkReport> poll_link_report();

@@ -1,4 +1,4 @@
-// Destinations whose rate is reduced because links towards them are congested (spec 3: flow control;
+// Destinations whose rate is reduced because links towards them are congested (design WT-10, WT-14;
 // congestion/managed_list.h). Link reports (qp/inquiry/link_inquiry.cc), the controller and operators put them there.
 #include <algorithm>
 #include <cerrno>

@@ -42,10 +42,10 @@ struct NetworkConfig {
   LinkConfig link;  // from the switch to each host
   UplinkConfig uplink{};
   Impaired impaired = Impaired::kRoce;
-  EdnForm edn = EdnForm::kOff;                  // the switch notifies senders of its drops (spec 5)
+  EdnForm edn = EdnForm::kOff;                  // the switch notifies senders of its drops (design DN-8)
   SharedBufferConfig buffer{};                  // shared by the queues towards the hosts
-  std::optional<Duration> ecn_to_rtt{};         // marks become round-trip time: D (spec 2)
-  std::optional<LinkStateLimits> link_state{};  // a topology's switches answer inquiries and report (spec 3)
+  std::optional<Duration> ecn_to_rtt{};         // marks become round-trip time: D (design ER-11)
+  std::optional<LinkStateLimits> link_state{};  // a topology's switches answer inquiries and report (design WT-7)
   std::uint32_t mtu = 4096;                     // path MTU of a RoCE device: 1024, 2048 or 4096
   std::uint64_t seed = 1;
   // Rate and queue of the link to the switch. The switch's faults do not apply to it.

@@ -1,9 +1,9 @@
-// recovery/delay_judge.h - which packets have waited too long for their acknowledgement (spec 3: retransmission): T and
+// recovery/delay_judge.h - which packets have waited too long for their acknowledgement (design WT-4, WT-5): T and
 // delta, mean and deviation of the last N send delays, and the walk that names, once in k, packets that have waited T +
 // delta.
 //
 // Late is not lost. A cause that delays all packets alike (a growing queue, a process without a core) makes each wait
-// longer than those before it. The spec's rule alone would resend the whole window. So T + delta holds for packets sent
+// longer than those before it. Alone, WT-5 would resend the whole window. So T + delta holds for packets sent
 // before an acknowledged one. If there is none, all are late: those wait for `silent_wait`, and only kSilentMax of them
 // are named until an acknowledgement comes; timeouts do the rest.
 #pragma once

@@ -1,4 +1,4 @@
-// recovery/delay_statistics.h - mean and standard deviation of the last N delays (spec 3: T and delta). Integers only,
+// recovery/delay_statistics.h - mean and standard deviation of the last N delays (design WT-4). Integers only,
 // exact; a sample costs the same whatever N is.
 #pragma once
 

@@ -1,4 +1,4 @@
-// recovery/drop_notice.h - a switch reports a dropped packet: is it to be retransmitted? (spec 5: sender)  Pure.
+// recovery/drop_notice.h - a switch reports a dropped packet: is it to be retransmitted? (design DN-13)  Pure.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// recovery/gap_judge.h - is a gap reordering or loss? (spec 1: telling reordering from loss)  Pure: the caller acts on
+// recovery/gap_judge.h - is a gap reordering or loss? (design BR-11 to BR-20)  Pure: the caller acts on
 // the verdict, or judges again at the instant that it names.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace brdma::recovery {
 enum class LossCause : std::uint8_t { kDepth = 1, kAge = 2, kStall = 3, kSamePath = 4, kImmediate = 5, kRequested = 6 };
 [[nodiscard]] std::string_view name(LossCause cause);
 
-// Reference values of spec 1. A gap is loss when it exceeds one of them; at the limit it still waits.
+// Reference values of design BR-16. A gap is loss when it exceeds one of them; at the limit it still waits.
 struct GapLimits {
   std::uint32_t depth_max = 8;
   Duration age_max = 50_us;

@@ -1,4 +1,4 @@
-// recovery/link_inquiry.h - when a sender queries the links of its path, and how it evaluates the replies (spec 3:
+// recovery/link_inquiry.h - when a sender queries the links of its path, and how it evaluates the replies (design WT-6:
 // link-state feedback, flow control). Pure: sends nothing, `now` is an argument.
 //
 // An attacker who can forge a packet of the peer can forge a reply, except for the nonce. A reply without an open

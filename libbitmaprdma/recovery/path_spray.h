@@ -1,4 +1,4 @@
-// recovery/path_spray.h - which of several paths the next batch takes (spec 1: multipath). Pure objects: they name a
+// recovery/path_spray.h - which of several paths the next batch takes (docs/engine.md). Pure objects: they name a
 // path from the facts known of each; the caller sends there. Integers only.
 //
 //   round_robin  one after the other

@@ -1,5 +1,5 @@
-// recovery/retransmit_request.h - a receiver reports packets as lost: which of them does the sender retransmit? (spec
-// 1: sender's reaction)  Pure, except for FeedbackOrder, which remembers the serial numbers that it has seen.
+// recovery/retransmit_request.h - a receiver reports packets as lost: which of them does the sender retransmit?
+// (design BR-23, BR-27)  Pure, except for FeedbackOrder, which remembers the serial numbers that it has seen.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace brdma::recovery {
 
-// Verdict on one reported packet. Each refusal is one suppression rule of spec 1.
+// Verdict on one reported packet. Each refusal is one suppression rule of design BR-27.
 enum class RequestVerdict : std::uint8_t {
   kResend,
   kAcknowledged,  // arrived meanwhile

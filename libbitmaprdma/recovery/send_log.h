@@ -1,5 +1,5 @@
 // recovery/send_log.h - transmissions in order of time, for a sender that looks for packets whose acknowledgement is
-// overdue (spec 3: the window walk). The oldest is at the front, so a walk looks at the overdue ones and one more: its
+// overdue (design WT-5). The oldest is at the front, so a walk looks at the overdue ones and one more: its
 // cost does not depend on the window. Neighbours that leave in one batch are one entry.
 #pragma once
 

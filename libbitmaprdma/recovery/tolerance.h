@@ -1,4 +1,4 @@
-// recovery/tolerance.h - the limits for judging gaps, learnt from the path's reordering (goes beyond spec 1, whose
+// recovery/tolerance.h - the limits for judging gaps, learnt from the path's reordering (goes beyond BR-16, whose
 // limits are fixed). On a path that reorders further than the limits the receiver requests packets that are still in
 // flight; on one that never reorders waiting costs time. So:
 //

@@ -1,4 +1,4 @@
-// registry/command_queues.h - transmission order (spec 4: sender, 2 and 3): members whose next output belongs to a
+// registry/command_queues.h - transmission order (design RR-2, RR-4): members whose next output belongs to a
 // regular command, and members inside a large one. Regular ones go first, so that a small command waits for one segment
 // of a large one at most, however many there are. After `regular_turns` of them in a row while large ones wait, a large
 // one has its turn: no starvation. Within a class: in turn. Links lie in the members (`ready_next`, `ready_previous`,

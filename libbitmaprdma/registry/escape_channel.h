@@ -1,4 +1,4 @@
-// registry/escape_channel.h - packets that came before the start of their operation (spec 4: receiver, 2). They are
+// registry/escape_channel.h - packets that came before the start of their operation (design RR-12). They are
 // kept so that the pipeline does not stall, within a bound of bytes and of time. This class does the accounting, oldest
 // first; the caller stores the bytes. A packet in here has not been acknowledged, so it can be dropped. Calls: admit()
 // when a packet finds no registration; take() when its operation is registered; expire() when next_deadline() has

@@ -1,5 +1,5 @@
 // registry/mask.h - which packets of an operation are here: one bit a packet, in words of 32 or 64 bits, as many as the
-// width needs (spec 4: mask).
+// width needs (design RR-17, RR-18).
 //   at registration   ones for the packets that are not expected, zeros for those that are, and the first one's bit set
 //   a packet          new mask = old mask with the packet's bit set; unchanged: a duplicate; all ones: complete
 // Packet i is bit i, counted from the least significant bit of the first word. Example: 8 packets in 32 bits, the first

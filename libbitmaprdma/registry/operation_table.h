@@ -1,4 +1,4 @@
-// registry/operation_table.h - the sender's operations in progress (spec 4: sender, 4 and 5): number, first packet,
+// registry/operation_table.h - the sender's operations in progress (design RR-5 to RR-7): number, first packet,
 // packet count, arrived packets. Each packet of an operation carries its number, and acknowledgements return it.
 // Numbers have 8 bits, and at most kUnderWayMax operations are in progress, so that a number never means two of them.
 // Entries are in the order of sending, which is the order of numbers: finding one costs a subtraction.

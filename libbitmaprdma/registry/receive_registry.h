@@ -1,4 +1,4 @@
-// registry/receive_registry.h - the receiver's operations (spec 4: receiver): expected addresses and arrived packets.
+// registry/receive_registry.h - the receiver's operations (design RR-10): expected addresses and arrived packets.
 // The packet of type start of operation registers one. Each further packet is matched by its operation's number; its
 // target address gives its bit.
 //

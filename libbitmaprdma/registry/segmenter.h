@@ -1,5 +1,5 @@
 // registry/segmenter.h - a large command at the head of its queue: it stays there and gives one segment at a time; only
-// the offset and the byte count at the head move on (spec 4: sender, 3). Every segment but the last has the same number
+// the offset and the byte count at the head move on (design RR-3). Every segment but the last has the same number
 // of packets, a power of two. So a packet's place in the command alone gives its segment: a retransmission needs no
 // record of the cuts. Pure values; nothing is kept between segments.
 #pragma once

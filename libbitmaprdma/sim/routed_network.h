@@ -55,12 +55,12 @@ class RoutedNetwork {
   // Packets for `prefix` leave `router` by the links to `next`, each flow by one of them.
   void add_route(RouterNode& router, const fabric::Prefix& prefix, const std::vector<RouterNode*>& next);
 
-  // From now on, by all routers: drops on their links are notified (spec 5), their marks become round-trip time (spec
-  // 2).
+  // From now on, by all routers: drops on their links are reported (design DN-4), their marks become round-trip time
+  // (design ER-14).
   void notify_drops(const fabric::DropNotifier::Config& config);
   void translate_marks(const fabric::RttTranslator::Config& config);
   // From now on, by all routers made and joined so far: they answer passing link-state inquiries and report congested
-  // ports (spec 3) to `on_report`. Switch ids count from 1, in the order of making.
+  // ports (design WT-7, WT-9) to `on_report`. Switch ids count from 1, in the order of making.
   using ReportHandler = std::function<void(const RouterNode& router, const fabric::ActiveFeedback& report)>;
   void answer_inquiries(const fabric::LinkStateAgent::Config& config, ReportHandler on_report = {});
 

@@ -42,11 +42,11 @@ class World {
   SwitchedNetwork& switch_hosts(const fabric::NetworkConfig& config);
   // Or behind routers, to be made and joined.
   RoutedNetwork& route_hosts();
-  // From now on drops on links are notified to the sender (spec 5), as by a switch right behind it: one table a
+  // From now on drops on links are notified to the sender (design DN-4), as by a switch right behind it: one table a
   // direction. Notifications travel back over the link, without its faults.
   void notify_drops(const fabric::DropNotifier::Config& config);
   [[nodiscard]] const fabric::DropNotifier* drop_notifier(const Host& from, const Host& to) const;
-  // From now on the switch between two hosts turns the marks of its queues into round-trip time (spec 2). Without it a
+  // From now on the switch between two hosts turns the marks of its queues into round-trip time (ER-14). Without it a
   // mark is set on packets that can carry one (ECT).
   void translate_marks(const fabric::RttTranslator::Config& config);
   [[nodiscard]] const fabric::RttTranslator* translator(const Host& a, const Host& b) const;

@@ -10,7 +10,7 @@
 
 namespace brdma::trace {
 
-// The five entry states of spec 1 by value: trace must not depend on bitmap.
+// The five entry states of design BR-6 by value: trace must not depend on bitmap.
 enum class Entry : std::uint8_t { kSentUnacked, kSuspectedLost, kRetransmitPending, kRetransmittedUnacked, kAcked };
 
 struct PacketSent {

@@ -67,7 +67,7 @@ struct BitmapAck {
   std::uint16_t judged = 0;
   bool echo_valid = false;
   std::uint64_t ts_echo = 0;  // timestamp of the packet that caused this, 48 bits
-  std::uint64_t tr = 0;       // its arrival, receiver's clock (a switch may add to it: spec 2)
+  std::uint64_t tr = 0;       // its arrival, receiver's clock (a switch may add to it: design ER-14)
   std::uint32_t made = 0;     // time of making this packet, the low 32 bits of the same clock
   // Time that the echoed packet waited in the receiver's host before it was read; not part of held(). On the wire if
   // more than 256 ns and the peer has kCapabilityWaited.

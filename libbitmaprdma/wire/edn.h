@@ -1,4 +1,4 @@
-// wire/edn.h - explicit drop notification (EDN, spec 5): a switch names dropped packets to their sender. Two forms,
+// wire/edn.h - explicit drop notification (EDN, DN-7): a switch names dropped packets to their sender. Two forms,
 // docs/wire.md#edn:
 //   control packet   opcode 0xE3; IPv6, hosts without the right to a raw socket
 //   ICMP             source quench (RFC 792, type 4), IPv4: quotes the beginning of the first dropped packet

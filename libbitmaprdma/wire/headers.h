@@ -106,7 +106,7 @@ struct Bxth {
   std::uint64_t timestamp = 0;     // sender's clock, ns, its low 48 bits
   BeforeOnPath before{};
   std::uint64_t token = 0;  // the receiver's, from its CAPS
-  // Of a segment of a large transfer (spec 4); `operation_packets` 0: not part of one, and the flags have no meaning.
+  // Of a segment of a large transfer (RR-6); `operation_packets` 0: not part of one, and the flags have no meaning.
   std::uint8_t operation = 0;          // its number
   std::uint8_t operation_packets = 0;  // how many it has
   bool operation_start = false;        // this packet is its first

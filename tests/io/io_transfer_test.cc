@@ -1,5 +1,5 @@
 // Large transfers over real sockets that lose packets: a subscribed receiver gets an event for each WRITE when it is
-// whole, and packets that come before the start of their operation wait in the escape channel. tests spec 4: receiver
+// whole, and packets that come before the start of their operation wait in the escape channel. tests design RR-9, RR-12
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <sys/socket.h>

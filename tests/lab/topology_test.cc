@@ -93,7 +93,7 @@ TEST_P(Topology, ACutLosesOnlyWhatItCountsAndRoutesLeadAround) {
   EXPECT_GE(show().at("switches").at(0).at("no_route").get<long long>(), 100);
 }
 
-// tests spec 3: link-state feedback
+// tests design WT-7
 TEST_P(Topology, EveryHopAnswersAnInquiry) {
   up({"--topology", "triangle"});
   change("route", {"s1", "replace", "10.77.2.0/24", "via", "s3"});

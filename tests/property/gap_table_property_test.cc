@@ -1,4 +1,4 @@
-// tests spec 1: gaps. The gap table, driven as a responder drives it, against the holes of the receive window.
+// tests design BR-9, BR-10. The gap table, driven as a responder drives it, against the holes of the receive window.
 #include <gtest/gtest.h>
 
 #include <map>

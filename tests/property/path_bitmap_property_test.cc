@@ -1,4 +1,4 @@
-// tests spec 1: multipath. The bitmap of a path against a std::set of 64-bit sequence numbers, and its memory: several
+// tests design BR-29. The bitmap of a path against a std::set of 64-bit sequence numbers, and its memory: several
 // share a pool, as those of a queue pair do, and return unused segments.
 #include <gtest/gtest.h>
 

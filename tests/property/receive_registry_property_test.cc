@@ -1,5 +1,5 @@
 // The receive registry and the escape channel against sets and maps: random operations of random sizes, packets in any
-// order, duplicates, packets that no operation expects. tests spec 4: receiver.
+// order, duplicates, packets that no operation expects. tests design RR-8 to RR-13.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// tests spec 1: windows and mapping, gaps. The receive window against a std::set of 64-bit sequence numbers.
+// tests design BR-2, BR-3. The receive window against a std::set of 64-bit sequence numbers.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// tests spec 1: the send bitmap's states. The send window against a std::map from sequence number to entry.
+// tests design BR-6. The send window against a std::map from sequence number to entry.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// tests spec 1: worked example; and each rule of its sections on gaps, tolerance, feedback and reaction, on a pair of
+// tests design BR-43; and the rules on gaps, tolerance, feedback and reaction (BR-9 to BR-28), on a pair of
 // whole engines. Packets of 1024 bytes leave at 10 Gbit/s, 0.9 us apart; each side's trace is written from the text.
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // tests/support/responder_script.h - one responder, driven by hand: packets in at stated times, its output as text,
 // silence included.
 //
-//   ResponderScript rx;                      // bitmap mode, MTU 256, first PSN 1000, limits of spec 1
+//   ResponderScript rx;                      // bitmap mode, MTU 256, first PSN 1000, limits of design BR-16
 //   rx.at(0_us).gets(write(1000)).gets(write(1002));
 //   rx.at(50_us).is_silent();                // except for acknowledgements of ack_delay, which are separate
 //   rx.at(50_us + kTick).sends({"ffm 1001+1 base=1001 highest=1002 repeat=0"});

@@ -1,4 +1,4 @@
-// Packets that come before their turn: placed, held, or dropped silently (spec 1: windows and mapping).
+// Packets that come before their turn: placed, held, or dropped silently (design BR-2).
 #include "support/responder_script.h"
 
 namespace brdma {

@@ -1,4 +1,4 @@
-// The responder's reaction to explicit drop notifications (spec 5: sender): dropped responses leave again from memory,
+// The responder's reaction to explicit drop notifications (design DN-10): dropped responses leave again from memory,
 // acknowledgements are repeated; forged, replayed or absurd notifications change nothing.
 #include "support/responder_script.h"
 

@@ -1,4 +1,4 @@
-// Gaps: tolerated within the limits, then reported to the sender (tests spec 1: gaps, tolerance, fast feedback
+// Gaps: tolerated within the limits, then reported to the sender (tests design BR-9 to BR-22: fast feedback
 // message).
 #include "support/responder_script.h"
 
@@ -53,7 +53,7 @@ TEST(GapLimits, ARetransmissionTeachesNothing) {
   rx.gets(again).counts(Counter::kToleranceRaised, 0);
 }
 
-// --- the three limits, both sides of each (spec 1: telling reordering from loss) ---
+// --- the three limits, both sides of each (design BR-11 to BR-20) ---
 
 TEST(GapLimits, NineLaterPackets) {
   Script rx;

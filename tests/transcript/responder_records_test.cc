@@ -1,5 +1,5 @@
-// A receiver's records of gaps and duplicates, and its reports (tests spec 1: gaps, fast feedback message, windows and
-// mapping: duplicate statistics, management).
+// A receiver's records of gaps and duplicates, and its reports (tests design BR-4, BR-10, BR-22:
+// duplicate statistics, management).
 #include <set>
 
 #include "support/responder_script.h"

@@ -1,4 +1,4 @@
-// brdma-controller - the controller of a wide-area network (spec 3): docs/wan.md.
+// brdma-controller - the controller of a wide-area network (docs/design, WT-11 to WT-13): docs/wan.md.
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>

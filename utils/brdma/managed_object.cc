@@ -1,4 +1,4 @@
-// `brdma managed`: destinations to which running programs reduce their rate because links are congested (spec 3).
+// `brdma managed`: destinations to which running programs reduce their rate because links are congested (design WT-10).
 
 #include <array>
 #include <stdexcept>

@@ -153,7 +153,7 @@ void Controller::handle_links(const std::string& switch_id, const std::vector<Po
   handle_timeout(now);
 }
 
-// spec 3: flow control 2
+// design WT-12, WT-13
 void Controller::handle_active(const std::string& switch_id, const PortReport& port_report,
                                const std::vector<FlowEnds>& flows, Instant now) {
   const auto index = map_.find_switch(switch_id);
@@ -200,7 +200,7 @@ void Controller::lower(const FlowEnds& flow, Instant now) {
   orders_.push_back(LowerDestination{*host, flow.destination, congested_links()});
 }
 
-// spec 3: flow control 1, the controller's part
+// design WT-11: the controller's part
 void Controller::handle_passive(const std::string& host_id, const FlowEnds& flow, const std::vector<HopReport>& hops,
                                 Instant now) {
   if (!hosts_.contains(host_id)) {

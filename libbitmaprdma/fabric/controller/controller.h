@@ -1,4 +1,4 @@
-// fabric/controller/controller.h - a controller of a wide-area network without its sockets (spec 3: flow control):
+// fabric/controller/controller.h - a controller of a wide-area network without its sockets (design WT-11 to WT-13):
 // members, state of links, routes, and requests to senders to lower their rate.
 //
 // - Feedback reports the state of links. Congested ones are counted. Up to `congested_links_max`, routes move away from
@@ -43,7 +43,7 @@ namespace brdma::fabric::controller {
 struct Settings {
   LinkLimits links;
   DampingLimits damping;
-  std::uint32_t congested_links_max = 2;     // the threshold of spec 3
+  std::uint32_t congested_links_max = 2;     // the threshold of design WT-12
   std::uint32_t improvement_permille = 250;  // by which a path must be cheaper to justify a change
   std::uint32_t equal_permille = 50;         // by which equal-cost paths may differ
   Duration pace = 250_ms;                    // between improvements of different prefixes

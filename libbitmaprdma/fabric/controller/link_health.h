@@ -6,7 +6,7 @@
 //               that it goes down again soon, `up_after_max` at most
 //   cost        the delay, longer by the load in four steps: a few per cent more or less of load change nothing
 // The last report expires after `age_max`, except up and down. Loads and limits are in thousandths.
-// Source: spec 3: link-state feedback.
+// Source: docs/design, WT-9 and WT-12.
 #pragma once
 
 #include <compare>

@@ -1,10 +1,10 @@
-// fabric/switch/drop_notifier.h - explicit drop notification (EDN) of one switch (spec 5): is called for every packet
+// fabric/switch/drop_notifier.h - explicit drop notification (EDN) of one switch (DN-8): is called for every packet
 // that a queue has dropped or accepted, merges drops (fabric/switch/drop_table.h), and makes notifications to their
 // sources.
 //
 // Notified: packets that their sender retransmits, that is RC requests and responses, standard and in bitmap mode; and
 // acknowledgements and feedback, which it makes again. Not notified: other control packets, UC, UD, and packets that
-// are not RoCE. (TCP: the table counts its bytes, and the simulator uses that. An ordinary TCP host ignores source
+// are not RoCE. (TCP: the table counts its bytes, but nothing reports them. An ordinary TCP host ignores source
 // quench since RFC 6633, so the lab sends none.)
 //   kRoce  control packet; only where the dropped packet names its sender: bitmap mode, control packets. IPv4 and IPv6
 //   kIcmp  source quench; IPv4. IPv6, which has none: as kRoce

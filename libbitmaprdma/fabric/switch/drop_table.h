@@ -1,4 +1,4 @@
-// fabric/switch/drop_table.h - the merge table of explicit drop notification (spec 5): dropped packets, and those among
+// fabric/switch/drop_table.h - the merge table of explicit drop notification (DN-4): dropped packets, and those among
 // them not yet reported. One entry a flow, made by its first drop, removed by the first packet of the flow that finds
 // room again. Decides only; fabric/switch/drop_notifier.h makes packets of it.
 //

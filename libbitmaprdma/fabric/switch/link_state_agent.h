@@ -1,4 +1,4 @@
-// fabric/switch/link_state_agent.h - link-state feedback of one switch (spec 3): answers passing inquiries (passive
+// fabric/switch/link_state_agent.h - link-state feedback of one switch (WT-7): answers passing inquiries (passive
 // feedback), and reports congested ports (active feedback). Sans-I/O; no allocation after construction.
 //
 // Passive. An inquiry (wire/link_state.h) that is about to leave by a port gets one feedback, as long as itself, and is

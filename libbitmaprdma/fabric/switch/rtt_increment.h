@@ -1,5 +1,5 @@
 // fabric/switch/rtt_increment.h - a flow's congestion level by its packets' ECN marks, and the switch's increment of
-// its round-trip time (spec 2). Integer counters and a table: feasible in a data plane.
+// its round-trip time (design ER-10, ER-12). Integer counters and a table: feasible in a data plane.
 //
 //   kTable          of each window of 8 packets: 0,1 marked: 0 | 2,3: D/8 | 4: D/4 | 5,6: D/2 | 7,8: D
 //   kFixed          the same windows; D where the table has anything
@@ -23,7 +23,7 @@ struct IncrementConfig {
   std::uint32_t pmax_ppm = 100'000;  // of kProbabilistic: the marking policy's highest probability
 };
 
-// D of a switch whose ports share a buffer: buffer * 8 / (ports * rate) (spec 2: control plane).
+// D of a switch whose ports share a buffer: buffer * 8 / (ports * rate) (design ER-11).
 [[nodiscard]] Duration longest_delay(std::uint64_t buffer_bytes, std::uint32_t ports, Bandwidth port_rate);
 
 // Of one flow: 4 bytes.

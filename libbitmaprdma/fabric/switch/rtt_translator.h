@@ -1,5 +1,5 @@
 // fabric/switch/rtt_translator.h - turns ECN marks on a flow's packets into round-trip time on its acknowledgements
-// (spec 2). A sender controlled by round-trip times learns of congestion half a round trip or more sooner than by an
+// (ER-14). A sender controlled by round-trip times learns of congestion half a round trip or more sooner than by an
 // echo of the mark, without ECN.
 //
 // Pairing. A RoCEv2 packet names only its destination queue pair, so a switch cannot match acknowledgements to it.

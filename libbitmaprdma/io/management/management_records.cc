@@ -1,4 +1,4 @@
-// Records of gaps and duplicates, and retransmissions by hand (spec 1: management).
+// Records of gaps and duplicates, and retransmissions by hand (design BR-41).
 #include <algorithm>
 #include <cerrno>
 #include <chrono>

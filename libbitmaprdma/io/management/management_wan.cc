@@ -1,4 +1,4 @@
-// Questions of spec 3: links' reports, managed destinations.
+// Questions about wide-area paths (design WT-11, WT-14): links' reports, managed destinations.
 #include <cerrno>
 #include <mutex>
 #include <nlohmann/json.hpp>

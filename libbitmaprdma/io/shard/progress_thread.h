@@ -1,4 +1,4 @@
-// io/shard/progress_thread.h - makes progress for a shard while its application does not (design section 6).
+// io/shard/progress_thread.h - makes progress for a shard while its application does not (docs/datapath.md).
 //
 //   parked     the application polls. Sleeps, and checks about every millisecond whether calls still come; if not,
 //              takes charge.

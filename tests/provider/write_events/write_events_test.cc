@@ -1,5 +1,5 @@
 // Notification of WRITEs in a program's view (bitmaprdma/write_events.h): contents and time of an event, its order,
-// dropped and counted ones; refusals, threads, forked children. tests spec 4: receiver
+// dropped and counted ones; refusals, threads, forked children. tests design RR-9
 #include "bitmaprdma/write_events.h"
 
 #include <fcntl.h>

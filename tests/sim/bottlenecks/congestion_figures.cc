@@ -62,7 +62,7 @@ BottleneckConfig config_of(const Place& place, const Way& way, std::uint32_t flo
   // 1600.
   if (way.marks) config.marking = fabric::MarkingConfig{100 * 1024, 400 * 1024, 200'000};
   if (way.translated) {
-    // D of a router whose 17 ports share this place's queue as memory (spec 2): 49 us, 789 us.
+    // D of a router whose 17 ports share this place's queue as memory (design ER-11): 49 us, 789 us.
     const Duration longest = fabric::longest_delay(place.queue_bytes, 17, Bandwidth::from_bps(10'000'000'000));
     config.translation = fabric::RttTranslator::Config{.increment = {.longest = longest}};
   }

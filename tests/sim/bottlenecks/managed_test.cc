@@ -1,5 +1,5 @@
-// A managed destination's queue pairs have a shorter turn among those of their host (spec 3: lower priority).
-// tests spec 3: flow control
+// A managed destination's queue pairs have a shorter turn among those of their host (lower priority).
+// tests design WT-10, WT-16
 #include <gtest/gtest.h>
 
 #include <array>

@@ -163,7 +163,7 @@ TEST_F(Diamond, WithoutARouteNothingArrivesAndTheDropIsCounted) {
   EXPECT_EQ(hosts[1]->statistics().get(Counter::kReceivedPackets), 0u);
 }
 
-// tests spec 3: link-state feedback. Follows the data on its path, and returns to the requester.
+// tests design WT-7. Follows the data on its path, and returns to the requester.
 TEST_F(Diamond, EveryRouterOnTheWayAnswersAnInquiry) {
   network.answer_inquiries({});
   struct Watch final : sim::Observer {

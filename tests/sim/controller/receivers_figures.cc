@@ -1,5 +1,5 @@
 // One sender and two receivers. One of them is behind a congested link, or stands still, for a while. The goodput of
-// the other one meanwhile, with the managed list (spec 3) and without. In virtual time; lines of tab-separated values,
+// the other one meanwhile, with the managed list (WT-14) and without. In virtual time; lines of tab-separated values,
 // one for each step of time; tests/figures/receivers makes tables and a picture of them.
 //   receivers_figures [--quick] [WAY]
 #include <algorithm>

@@ -1,5 +1,5 @@
 // A stream between two sites whose shorter path is cut, or becomes slow; a controller moves it to a path half as long
-// again. tests spec 3: flow control
+// again. tests design WT-12, WT-19
 #include <gtest/gtest.h>
 
 #include <algorithm>

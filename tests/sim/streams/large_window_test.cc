@@ -1,4 +1,4 @@
-// A path that needs more than 65,536 packets in flight. tests spec 1: large windows
+// A path that needs more than 65,536 packets in flight. tests design BR-32, BR-46
 #include <gtest/gtest.h>
 
 #include "streams/stream.h"

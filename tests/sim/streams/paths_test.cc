@@ -1,4 +1,4 @@
-// Queue pairs over several paths (spec 1: multipath): evidence by path, cross-path reordering, spraying, silence.
+// Queue pairs over several paths (design BR-29 to BR-31): evidence by path, cross-path reordering, spraying, silence.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -34,7 +34,7 @@ std::string text(const StreamResult& r) {
   return text;
 }
 
-// tests spec 1: multipath. The longest path is 100 us longer than the shortest: nothing is lost, nothing promoted.
+// tests design BR-30. The longest path is 100 us longer than the shortest: nothing is lost, nothing promoted.
 TEST(Paths, DifferenceOfPathsIsNotLoss) {
   const StreamResult one = run_stream([] {
     StreamConfig config = four_paths(0_us);
@@ -242,7 +242,7 @@ TEST(Paths, ReadsHoldTheirGoodputOverLossAndSkew) {
   }
 }
 
-// tests spec 1: multipath. A peer that distinguishes no paths: one path, the global bitmap alone.
+// tests design BR-31. A peer that distinguishes no paths: one path, the global bitmap alone.
 TEST(Paths, WithoutPathBitmapsThereIsOnePath) {
   StreamConfig config = four_paths(100_us);
   config.path_bitmaps = 1;

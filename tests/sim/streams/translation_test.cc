@@ -1,4 +1,4 @@
-// ECN into round-trip time over whole engines (spec 2): the sender, which uses only round-trip times, keeps a shorter
+// ECN into round-trip time over whole engines (ER-16): the sender, which uses only round-trip times, keeps a shorter
 // queue if the switch translates its marks.
 #include <gtest/gtest.h>
 

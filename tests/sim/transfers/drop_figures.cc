@@ -1,4 +1,4 @@
-// Explicit drop notification (spec 5) against other recovery modes, in virtual time: completion times of flows whose
+// Explicit drop notification (DN-16) against other recovery modes, in virtual time: completion times of flows whose
 // sizes were measured in data centres. One line of tab-separated values a point; tests/figures/drops draws them.
 //   drop_figures DIRECTORY [--quick] [--only KIND] [--seed N]   DIRECTORY: tests/figures/flow-sizes
 //   random  SIZES WAY LOSS%  FLOWS MEAN_US P50_US P99_US MAX_US  LOST RESENT TIMEOUTS BROKEN  NOTICES PACKETS% BYTES%

@@ -1,5 +1,5 @@
-// Switches that take part, in every second world. They report drops (spec 5), with merge tables down to one flow and
-// few notifications a second; they mark, and turn marks into round-trip time (spec 2). Also the hosts' reactions: a
+// Switches that take part, in every second world. They report drops (DN-4), with merge tables down to one flow and
+// few notifications a second; they mark, and turn marks into round-trip time (ER-14). Also the hosts' reactions: a
 // congestion control of their own, rates, pauses, or nothing.
 //
 // Drawn from a random stream of its own, so that the rest of a seed's world does not depend on these switches.

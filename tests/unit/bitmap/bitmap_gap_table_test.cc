@@ -1,4 +1,4 @@
-// tests spec 1: gaps.
+// tests design BR-9, BR-10.
 #include <gtest/gtest.h>
 
 #include "bitmap/gap_table.h"

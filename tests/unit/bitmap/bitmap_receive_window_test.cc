@@ -1,4 +1,4 @@
-// tests spec 1: windows and mapping.
+// tests design BR-1 to BR-5, BR-32 to BR-34.
 #include <gtest/gtest.h>
 
 #include <array>

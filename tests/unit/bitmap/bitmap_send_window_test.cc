@@ -1,4 +1,4 @@
-// tests spec 1: the send bitmap's states, sender's reaction.
+// tests design BR-6 to BR-8, BR-26.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Destinations with a reduced rate, and its recovery. tests spec 3: flow control
+// Destinations with a reduced rate, and its recovery. tests design WT-14, WT-15
 #include <gtest/gtest.h>
 
 #include "congestion/managed_list.h"

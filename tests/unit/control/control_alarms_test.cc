@@ -1,4 +1,4 @@
-// control/alarms.h: thresholds, hysteresis, each on both sides of its limit. tests spec 1: management
+// control/alarms.h: thresholds, hysteresis, each on both sides of its limit. tests design BR-40
 #include <gtest/gtest.h>
 
 #include "control/alarms.h"

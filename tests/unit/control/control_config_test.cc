@@ -149,7 +149,7 @@ TEST_F(ConfigTest, BadFilesAreNamedWithTheirLine) {
   EXPECT_NE(error().find("an absolute path"), std::string::npos);
 }
 
-// tests spec 1: telling reordering from loss - a limit of zero: every gap is a loss.
+// tests design BR-15, BR-35 - a limit of zero: every gap is a loss.
 TEST_F(ConfigTest, ZeroIsAValue) {
   variables["BRDMA_DEPTH_MAX"] = "0";
   variables["BRDMA_AGE_MAX_US"] = "0";

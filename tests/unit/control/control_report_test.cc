@@ -1,4 +1,4 @@
-// control/report.h: queue pairs, gaps and duplicates as JSON, key by key. tests spec 1: management
+// control/report.h: queue pairs, gaps and duplicates as JSON, key by key. tests design BR-36, BR-42
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// device/manage.cc: recovery settings changed while queue pairs run, and queue pairs' states. tests spec 1: management
+// device/manage.cc: recovery settings changed while queue pairs run, and queue pairs' states. tests design BR-35, BR-41
 #include <gmock/gmock.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// tests spec 1: large windows (an idle queue pair costs its base length; state per queue pair). The memory that a queue
+// tests design BR-33, BR-38 (an idle queue pair costs its base length; state per queue pair). The memory that a queue
 // pair reports is the memory that the allocator gets back when it is destroyed, in every state; and an idle one costs
 // little.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// tests spec 4: large transfers through two whole engines: segments and their numbers on the wire, registration, masks,
+// tests design RR-1 to RR-14 through two whole engines: segments and their numbers on the wire, registration, masks,
 // the escape channel, completion. Path MTU 1024, segments of 8 packets.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// device/device_use.h: limits hold for all programs of a device together. tests spec 1: management
+// device/device_use.h: limits hold for all programs of a device together. tests design BR-37
 #include "device/device_use.h"
 
 #include <gtest/gtest.h>

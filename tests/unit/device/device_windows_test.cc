@@ -1,4 +1,4 @@
-// The windows' bitmaps in use by the engine: memory follows the data in flight. tests spec 1: large windows, management
+// The windows' bitmaps in use by the engine: memory follows the data in flight. tests design BR-33, BR-37
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The controller's decisions: spec 3's flow control, the order of installation, damping, and the failure and return of
+// The controller's decisions: design WT-11 to WT-13, the order of installation, damping, and the failure and return of
 // a switch or of the controller itself.
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST_F(Decisions, RoutesAreInstalledWhenTheSwitchesHaveCome) {
   EXPECT_FALSE(controller().recovering());
 }
 
-// tests spec 3: flow control 2: up to the threshold of congested links, routes are changed
+// tests design WT-12: up to the threshold of congested links, routes are changed
 TEST_F(Decisions, ActiveFeedbackUpToTheThresholdMovesRoutes) {
   active("s1", "to-a", congested(), at(5000));
   EXPECT_EQ(way(), "to-b");
@@ -80,7 +80,7 @@ TEST_F(Decisions, ActiveFeedbackUpToTheThresholdMovesRoutes) {
   EXPECT_EQ(controller().congested_links(), 2u);
 }
 
-// tests spec 3: flow control 2: above it, the sender gets a control packet
+// tests design WT-13: above it, the sender gets a control packet
 TEST_F(Decisions, ActiveFeedbackAboveTheThresholdNotifiesTheSender) {
   ctl::Settings settings;
   settings.congested_links_max = 1;
@@ -104,7 +104,7 @@ TEST_F(Decisions, ActiveFeedbackAboveTheThresholdNotifiesTheSender) {
   EXPECT_EQ(way(), "to-c");
 }
 
-// tests spec 3: flow control 1: passive feedback that a sender forwards changes routes
+// tests design WT-11: passive feedback that a sender forwards changes routes
 TEST_F(Decisions, PassiveFeedbackMovesTheRoutesOfItsDestination) {
   ctl::Settings settings;
   settings.congested_links_max = 0;

@@ -22,7 +22,7 @@ void pass(LinkHealth& health, const LinkLimits& limits, Instant until) {
   }
 }
 
-// tests spec 3: link-state feedback: a queue above its limit, a speed below its limit
+// tests design WT-12: a queue above its limit, a speed below its limit
 TEST(LinkHealth, ACongestedLinkIsOneUntilItHasBeenCalmForAWhile) {
   const LinkLimits limits;
   LinkHealth health;
@@ -49,7 +49,7 @@ TEST(LinkHealth, ACongestedLinkIsOneUntilItHasBeenCalmForAWhile) {
   EXPECT_FALSE(health.congested());
 }
 
-// tests spec 3: link-state feedback 3: the hop's limits decide, which may differ from ours
+// tests design WT-9: the hop's limits decide, which may differ from ours
 TEST(LinkHealth, ALinkThatItsSwitchTakesForCongestedIsCongested) {
   const LinkLimits limits;
   LinkHealth health;

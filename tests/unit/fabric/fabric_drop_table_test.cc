@@ -1,4 +1,4 @@
-// The merge table of spec 5, event by event; cases without information from the source; the order in which flows are
+// tests design DN-2 to DN-6, event by event; cases without information from the source; the order in which flows are
 // evicted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// tests spec 3: link-state feedback. One answer per inquiry and hop, none that could be misused; ports over their
+// tests design WT-7, WT-9. One answer per inquiry and hop, none that could be misused; ports over their
 // limits are reported once, and not too often.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// ECN into round-trip time (spec 2): the increment table and its other rules, the worked example, pairing, rewriting
+// ECN into round-trip time (ER-1): the increment table and its other rules, the worked example, pairing, rewriting
 // with the right ICRC, and packets that are not changed.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// tests spec 3: retransmission - mean and deviation of the last N send delays, and the walk over sent and
+// tests design WT-4, WT-5 - mean and deviation of the last N send delays, and the walk over sent and
 // unacknowledged packets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which packets are retransmitted after a switch has reported their drop (spec 5: sender).
+// Which packets are retransmitted after a switch has reported their drop (design DN-13).
 #include <gtest/gtest.h>
 
 #include "recovery/drop_notice.h"

@@ -1,4 +1,4 @@
-// tests spec 1: telling reordering from loss.
+// tests design BR-13 to BR-20.
 #include <gtest/gtest.h>
 
 #include "recovery/gap_judge.h"
@@ -22,7 +22,7 @@ GapVerdict wait_until(Duration after_start) { return WaitUntil{kStart + after_st
 TEST(GapJudge, WaitsWithinTheLimitsAndPromotesBeyondAny) {
   constexpr Instant kNow = kStart + 200_us;
   const Case cases[] = {
-      // The reference cases of spec 1.
+      // The reference cases of design BR-16.
       {"3 later packets, 20 us, 20 us: wait", 3, 20_us, 20_us, wait_until(230_us + kTick)},
       {"9 later packets: loss", 9, 20_us, 20_us, Lost{LossCause::kDepth}},
       {"more than 50 us: loss", 3, 50_us + kTick, 20_us, Lost{LossCause::kAge}},

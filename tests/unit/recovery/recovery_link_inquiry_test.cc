@@ -1,4 +1,4 @@
-// When links are inquired, and which answers count. tests spec 3: link-state feedback, flow control
+// When links are inquired, and which answers count. tests design WT-6, WT-10
 #include <gtest/gtest.h>
 
 #include "recovery/link_inquiry.h"

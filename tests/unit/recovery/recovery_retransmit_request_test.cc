@@ -1,4 +1,4 @@
-// tests spec 1: sender's reaction - which of the packets that a receiver names are retransmitted.
+// tests design BR-23, BR-27 - which of the packets that a receiver names are retransmitted.
 #include <gtest/gtest.h>
 
 #include "recovery/retransmit_request.h"

@@ -1,4 +1,4 @@
-// tests spec 4: sender 2 and 3. Regular commands before large ones, and none starves.
+// tests design RR-2, RR-4. Regular commands before large ones, and none starves.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// tests spec 4: mask. The worked example to the bit, and every width around the edges of a word.
+// tests design RR-17 to RR-19. The worked example to the bit, and every width around the edges of a word.
 #include <gtest/gtest.h>
 
 #include "registry/mask.h"

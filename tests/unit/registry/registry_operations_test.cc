@@ -1,4 +1,4 @@
-// tests spec 4: sender 3 to 5, receiver 1 to 3. Segments, the sender's table, the receiver's registry, the escape
+// tests design RR-3 to RR-13. Segments, the sender's table, the receiver's registry, the escape
 // channel.
 #include <gtest/gtest.h>
 

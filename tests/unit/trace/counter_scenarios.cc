@@ -255,7 +255,7 @@ std::string write_events_lost() {
   return counted.text();
 }
 
-// --- links and destinations (spec 3) ---
+// --- links and destinations (design WT-6 to WT-15) ---
 
 PairOptions inquiring(Duration interval) {
   PairOptions made;

@@ -21,7 +21,7 @@ Bytes bytes_of(const LinkStateFeedback& feedback) {
   return out;
 }
 
-// tests spec 3: link-state feedback - the inquiry is forwarded to the next hop.
+// tests design WT-7 - the inquiry is forwarded to the next hop.
 TEST(WireLinkState, AHopSendsTheInquiryOnWithOneMore) {
   Bytes body = bytes_of(LinkStateInquiry{.source_qpn = 0x1102, .hop = 0, .hop_limit = 2, .nonce = 5});
   forward_link_state_inquiry(body.data());

@@ -1,4 +1,4 @@
-// brdma-switch/feedback/drop_notices.h - explicit drop notification in the lab (spec 5): reports the links' drops to
+// brdma-switch/feedback/drop_notices.h - explicit drop notification in the lab (DN-8): reports the links' drops to
 // the fabric's notifier, and makes frames of its notifications. Their source is the host that the dropped packet was
 // for: a switch of the lab has no address of its own.
 #pragma once

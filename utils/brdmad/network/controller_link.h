@@ -1,4 +1,4 @@
-// brdmad/network/controller_link.h - this host's session with the controller of a wide-area network (spec 3;
+// brdmad/network/controller_link.h - this host's session with the controller of a wide-area network (design WT-11;
 // docs/wan.md). It sends the link-state reports that senders received (passive feedback). It receives control packets
 // and hands them to every process: each engine knows whether it sends to that destination.
 //

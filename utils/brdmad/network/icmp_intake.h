@@ -1,4 +1,4 @@
-// brdmad/network/icmp_intake.h - ICMP source quench from the network: a switch reports packets that it dropped (spec 5;
+// brdmad/network/icmp_intake.h - ICMP source quench from the network: a switch reports packets that it dropped (DN-9;
 // docs/wire.md#edn). The daemon hands it to the process whose queue pair sent them. Needs the right to a raw socket
 // (CAP_NET_RAW in the network namespace); without it, nothing is received, and switches may report in control packets
 // instead.

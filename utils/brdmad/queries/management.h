@@ -7,7 +7,7 @@
 //   (io/management/management.h)
 //   {"query":"resource","what":"objects"|"qp"|"cq"|"mr"|"gap"|"duplicate","device":D,"qp":N}
 //   {"query":"queue_pair_statistics","device":D,"qp":N}
-//   {"query":"managed"}                                         destinations on their managed lists (spec 3)
+//   {"query":"managed"}                                         destinations on their managed lists (design WT-10)
 //   {"query":"managed_add"|"managed_remove","destination":ADDRESS}
 // "device" and "qp" are optional. Answer: {"answers":[{as in "leases", and the process's answer, or "error"}]}; of
 // "recovery" and "recovery_set" also "devices": the settings of each made at run time.

@@ -1,4 +1,4 @@
-// tests spec 1: FFM: the message that names lost gaps, its fields, its limits (qp/gaps/feedback_sender.h).
+// tests design BR-21, BR-22: the message that names lost gaps, its fields, its limits (qp/gaps/feedback_sender.h).
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-// tests spec 1: FFM: which lost gaps are to be named, and when again (qp/gaps/gap_feedback.h).
+// tests design BR-21: which lost gaps are to be named, and when again (qp/gaps/gap_feedback.h).
 #include <gtest/gtest.h>
 
 #include <cstdint>

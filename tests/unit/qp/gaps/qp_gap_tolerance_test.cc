@@ -1,4 +1,4 @@
-// tests spec 1: tolerance, multipath: the limits that are in force for requests (qp/gaps/gap_tolerance.h).
+// tests design BR-16, BR-19: the limits that are in force for requests (qp/gaps/gap_tolerance.h).
 #include <gtest/gtest.h>
 
 #include "qp/gaps/gap_tolerance.h"

@@ -1,4 +1,4 @@
-// tests spec 1: gaps, tolerance: gaps among requests are recorded, judged and closed (qp/gaps/request_gaps.h). Those of
+// tests design BR-9 to BR-18: gaps among requests are recorded, judged and closed (qp/gaps/request_gaps.h). Those of
 // a standard peer: standard_request_gaps.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// tests spec 1: gaps of a standard peer (qp/gaps/request_gaps.h): it is sent back to the base.
+// tests design BR-21: gaps of a standard peer (qp/gaps/request_gaps.h): it is sent back to the base.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

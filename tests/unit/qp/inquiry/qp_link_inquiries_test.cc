@@ -1,5 +1,5 @@
 // qp/inquiry/link_inquiries.h: packets that waited too long are counted, and what the links of the path have replied is
-// reported to the controller. tests spec 3: link-state feedback
+// reported to the controller. tests design WT-6, WT-11
 #include <gtest/gtest.h>
 
 #include <memory>

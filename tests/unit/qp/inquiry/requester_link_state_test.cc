@@ -1,4 +1,4 @@
-// A sender inquires the state of links, judges the answers, and reduces the rate to a destination. tests spec 3:
+// A sender inquires the state of links, judges the answers, and reduces the rate to a destination. tests WT-6 on:
 // link-state feedback, flow control
 #include "device/engine.h"
 #include "support/hand_played.h"

@@ -78,7 +78,7 @@ struct Sender {
   Instant now = Instant{} + 1_s;
 };
 
-// Spec 3, step 3: the packet that is expected next is missing, something later has arrived.
+// tests design WT-3: the packet that is expected next is missing, something later has arrived.
 TEST(SenderJudgement, ByDelaysTheExpectedPacketLeavesAtOnce) {
   Sender sender(RecoveryMode::kWan);
   sender.send(4);

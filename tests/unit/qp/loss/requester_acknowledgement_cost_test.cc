@@ -1,6 +1,6 @@
 // The cost of an acknowledgement does not depend on the window. Counted: entries and words that the sender examines for
 // each, and gaps that the receiver examines for a packet. (In instructions: tests/bench_micro/acknowledgements.)
-// tests spec 3: retransmission
+// tests design BR-46, WT-5
 #include <gtest/gtest.h>
 
 #include <ostream>

@@ -1,4 +1,4 @@
-// The requester's reaction to explicit drop notifications (spec 5: sender): exactly the named packets are
+// The requester's reaction to explicit drop notifications (design DN-10): exactly the named packets are
 // retransmitted; forged, replayed or absurd notifications change nothing.
 #include <cstring>
 #include <set>

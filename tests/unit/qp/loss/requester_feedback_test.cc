@@ -1,4 +1,4 @@
-// The requester's reaction to feedback (spec 1: sender's reaction): which packets are retransmitted, how, and each rule
+// The requester's reaction to feedback (design BR-23 to BR-27): which packets are retransmitted, how, and each rule
 // of suppression.
 #include "support/hand_played.h"
 

@@ -1,4 +1,4 @@
-// Wide-area retransmission in the requester. tests spec 3: retransmission, one step a test.
+// Wide-area retransmission in the requester. tests design WT-3 to WT-5, one step a test.
 #include "support/hand_played.h"
 
 namespace brdma::test {

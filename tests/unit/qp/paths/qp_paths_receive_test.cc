@@ -1,5 +1,5 @@
 // A receiver's knowledge of its peer's paths: which packets are evidence that a gap is lost, and which are not.
-// tests spec 1: multipath
+// tests design BR-17, BR-30, BR-31
 #include <gtest/gtest.h>
 
 #include "bitmap/gap_table.h"

@@ -1,5 +1,5 @@
 // A requester's knowledge of its paths: the previous packets on a packet's path, silence, coming back.
-// tests spec 1: multipath
+// tests design BR-17
 #include <gtest/gtest.h>
 
 #include "qp/paths/paths_send.h"

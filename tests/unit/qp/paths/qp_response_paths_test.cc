@@ -1,5 +1,5 @@
 // A responder's knowledge of the paths of its responses: the previous packets on a response's path, silence, coming
-// back. tests spec 1: multipath
+// back. tests design BR-17
 #include <gtest/gtest.h>
 
 #include "qp/paths/response_paths.h"

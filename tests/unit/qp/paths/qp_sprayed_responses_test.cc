@@ -1,4 +1,4 @@
-// tests spec 1: multipath: the path of a batch of responses, and reports about paths (qp/paths/spray_responses.h).
+// tests design BR-17: the path of a batch of responses, and reports about paths (qp/paths/spray_responses.h).
 #include <gtest/gtest.h>
 
 #include <array>

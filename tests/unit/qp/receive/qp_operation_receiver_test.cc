@@ -1,4 +1,4 @@
-// tests spec 4: receiver: operations of large transfers as they arrive (qp/receive/operation_receiver.h).
+// tests design RR-10 to RR-14: operations of large transfers as they arrive (qp/receive/operation_receiver.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

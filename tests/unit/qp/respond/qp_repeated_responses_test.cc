@@ -1,4 +1,4 @@
-// tests spec 5: sender: a switch reports dropped responses, or acknowledgements (qp/respond/repeated_responses.h).
+// tests design DN-10: a switch reports dropped responses, or acknowledgements (qp/respond/repeated_responses.h).
 #include <gtest/gtest.h>
 
 #include "qp/respond/repeated_responses.h"

@@ -13,7 +13,7 @@ MUTATIONS = [
         "return has(psn) ? Arrival::kDuplicate : Arrival::kNew;": "return Arrival::kNew;",
     }),
     ("what has arrived counts as executed", "qp/loss/scoreboard.cc", {
-        "window_.advance(psn_of(cumulative_))": "window_.advance()",
+        "pass_acknowledged(cumulative_)": "pass_acknowledged(next())",
     }),
     ("a retransmission reads the packet's neighbour", "qp/loss/retransmissions.cc", {
         "cursor.seek(parts_.queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);":
@@ -76,7 +76,7 @@ MUTATIONS = [
         "credit_stalled_ = credit_override_ = false;": "credit_stalled_ = false;",
     }),
     ("what was reported in a range is acknowledged again", "qp/loss/scoreboard.h", {
-        "window_.unacked() == window_.in_window() && ": "",
+        "unacked() == entries() && ": "",
     }),
     ("a packet judged lost stays in the congestion window", "qp/loss/scoreboard.cc", {
         "  if (before == EntryState::kRetransmittedUnacked) --retransmitted_;\n  flight_.pipe -= payload;": "  if (before == EntryState::kRetransmittedUnacked) --retransmitted_;\n  (void)payload;",

@@ -1,4 +1,4 @@
-// fabric/controller/control_packet_pace.h - spec 3's control packets to a host for one destination: at most one in an
+// fabric/controller/control_packet_pace.h - the control packets (design WT-13) to a host for one destination: at most one in an
 // interval. Remembers a bounded number of them; while it is full, no further one may leave.
 #pragma once
 

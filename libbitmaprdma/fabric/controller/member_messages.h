@@ -1,5 +1,5 @@
 // fabric/controller/member_messages.h - messages between a controller and its members, switches and hosts, as values
-// (spec 3; their text: docs/wan.md). Each of them may come from a hostile member.
+// (docs/design/wan-transport.md; their text: docs/wan.md). Each of them may come from a hostile member.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct InstallRoutes {
   std::uint64_t epoch = 0;
   std::vector<PortRoute> routes;
 };
-struct LowerDestination {  // spec 3's control packet
+struct LowerDestination {  // the control packet of design WT-13
   std::string host_id;
   IpAddress destination;
   std::uint32_t congested_links = 0;

@@ -23,13 +23,12 @@
 namespace brdma::qp {
 
 // For whoever watches the trace.
-inline void trace_entry(const Environment& env, const Identity& id, const Scoreboard& scoreboard, Sequence sequence,
+inline void trace_entry(const Environment& env, const Identity& id, const SentWindow& sent, Sequence sequence,
                         bitmap::EntryState from, bitmap::EntryState to, Instant now) {
   if (env.sink == nullptr) [[likely]]
     return;
-  env.trace(
-      now, id.qpn,
-      trace::EntryMoved{scoreboard.psn_of(sequence), static_cast<trace::Entry>(from), static_cast<trace::Entry>(to)});
+  env.trace(now, id.qpn,
+            trace::EntryMoved{sent.psn_of(sequence), static_cast<trace::Entry>(from), static_cast<trace::Entry>(to)});
 }
 
 // A view of the requester's parts, made where it is needed.

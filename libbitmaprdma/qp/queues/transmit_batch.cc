@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/check.h"
-#include "wire/crc/small_crc.h"
-
 namespace brdma::qp {
 namespace {
 
@@ -14,15 +11,6 @@ constexpr std::byte kPadMask{0x30};  // BTH byte 1, bits 5..4
 bool ignores_identification(std::uint8_t opcode) { return opcode >= wire::kTransportBitmap; }
 
 }  // namespace
-
-TransmitBatch::TransmitBatch(TransmitBuffer& buffer, const EngineConfig& config)
-    : buffer_(buffer), config_(config), segments_max_(std::clamp<std::size_t>(config.segments_max, 1, kSegmentsMax)) {}
-
-void TransmitBatch::begin(const Destination& destination, wire::AddressedIcrcFlow& flow) {
-  begin_to(destination);
-  if (const wire::IcrcPath path = icrc_path(); !flow.is(path)) flow = wire::AddressedIcrcFlow{path};
-  flow_ = &flow;
-}
 
 wire::IcrcPath TransmitBatch::icrc_path() const {
   return {.source = destination_.source,
@@ -34,20 +22,20 @@ wire::IcrcPath TransmitBatch::icrc_path() const {
 
 void TransmitBatch::add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes) {
   seal();
-  std::byte* const headers = buffer_.headers.data() + header_used_;
+  std::byte* const headers = gather_.end();
   const bool exact = ignores_identification(packet.bth.opcode);
   open_.any = true;
   open_.bitmap = exact;
-  open_.ip_id = exact || !v4_ ? std::uint16_t{0} : static_cast<std::uint16_t>(segments_);
-  open_.headers_at = header_used_;
+  open_.ip_id = exact || !segments_.v4() ? std::uint16_t{0} : static_cast<std::uint16_t>(segments_.count());
+  open_.headers_at = gather_.used();
   open_.headers_size = wire::emit_headers(packet, headers);
   open_.payload_bytes = payload_bytes;
   open_.pad = pad_of(payload_bytes);
   headers[1] = (headers[1] & ~kPadMask) | std::byte(open_.pad << 4);
   standard_ = standard_ || !exact;
-  header_used_ += open_.headers_size;
+  gather_.take(open_.headers_size);
   put_payload(payload);
-  count_packet(open_.bytes());
+  segments_.add(open_.bytes());
 }
 
 void TransmitBatch::add_of_run(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own,
@@ -55,20 +43,18 @@ void TransmitBatch::add_of_run(const wire::RunHeaders& headers, const wire::RunH
   seal();
   open_ = {.any = true,
            .bitmap = true,
-           .headers_at = header_used_,
+           .headers_at = gather_.used(),
            .headers_size = headers.size(),
            .payload_bytes = payload_bytes,
            .pad = pad_of(payload_bytes)};
-  std::byte* const at = buffer_.headers.data() + header_used_;
-  headers.emit(own, open_.pad, at);
-  header_used_ += open_.headers_size;
+  headers.emit(own, open_.pad, gather_.end());
+  gather_.take(open_.headers_size);
   if (open_.copied() && payload.size() == 1) [[likely]] {
-    copy_in(at + open_.headers_size, payload.front().data, payload_bytes);
-    header_used_ += payload_bytes;
+    gather_.copy(payload.front().data, payload_bytes);
   } else {
     put_payload(payload);
   }
-  count_packet(open_.bytes());
+  segments_.add(open_.bytes());
 }
 
 // An ICRC reads headers by vector loads, which wait for pending shorter stores, and those for all earlier stores, the
@@ -78,39 +64,26 @@ void TransmitBatch::add_middle(const wire::MiddleHeaders& headers, wire::RunHead
                                std::size_t payload_bytes, std::size_t count, bool asks) {
   seal();
   const std::size_t packet = packet_bytes(headers.size(), payload_bytes), stride = headers.size() + wire::kIcrcSize;
-  std::byte* at = buffer_.headers.data() + header_used_;
+  const std::size_t first = gather_.used(), last = first + (count - 1) * stride;
   put_middle(headers, own, {payload, payload_bytes}, count, asks);
-  if (count > 1 && !sum_middle({at, headers.size()}, {payload, payload_bytes}, count - 1)) [[unlikely]]
-    faulted_ = true;
-  at += (count - 1) * stride;
+  if (count > 1 && !icrc_.store_run({gather_.at(first), headers.size()}, {payload, payload_bytes}, count - 1, packet))
+      [[unlikely]]
+    gather_.note_fault();
   open_ = {.any = true,
            .bitmap = true,
-           .headers_at = static_cast<std::size_t>(at - buffer_.headers.data()),
+           .headers_at = last,
            .headers_size = headers.size(),
-           .first_slice = slices_ - 1,
+           .first_slice = gather_.slices() - 1,
            .payload_bytes = payload_bytes};
-  header_used_ = header_slice_start_ = open_.headers_at + headers.size();
-  count_packet(packet, count);
-}
-
-// The ICRCs of `count` packets, behind their headers. `headers`, `payload`: of the first. False: part of the memory is
-// not mapped.
-bool TransmitBatch::sum_middle(MutableBytes headers, ConstBytes payload, std::size_t count) const {
-  const std::uint32_t before_bth = flow_->before_bth(packet_bytes(headers.size(), payload.size()));
-  return memory::guarded({payload.data(), count * payload.size()}, [=] {
-    std::byte* at = headers.data();
-    const std::byte* data = payload.data();
-    const std::size_t header_bytes = headers.size(), payload_bytes = payload.size();
-    for (std::size_t left = count; left > 0; --left, at += header_bytes + wire::kIcrcSize, data += payload_bytes)
-      store_le32(at + header_bytes, wire::icrc_of_pieces(before_bth, {at, header_bytes}, {data, payload_bytes}));
-  });
+  gather_.resume_at(last + headers.size());
+  segments_.add(packet, count);
 }
 
 // Headers, with room for the trailer of each packet, and slices. `payload`: of the first.
 void TransmitBatch::put_middle(const wire::MiddleHeaders& headers, wire::RunHeaders::Own& own, ConstBytes payload,
                                std::size_t count, bool asks) {
-  std::byte* at = buffer_.headers.data() + header_used_;
-  const std::byte* begin = buffer_.headers.data() + header_slice_start_;
+  std::byte* at = gather_.end();
+  const std::byte* begin = gather_.at(gather_.slice_start());
   const std::byte* data = payload.data();
   own.ack_request = false;
   for (std::size_t left = count; left > 0; --left, data += payload.size()) {
@@ -120,8 +93,8 @@ void TransmitBatch::put_middle(const wire::MiddleHeaders& headers, wire::RunHead
     own.packet_index = (own.packet_index + 1) & Psn::kMask;
     own.reth.address += payload.size();
     at += headers.size();
-    append_slice(begin, static_cast<std::size_t>(at - begin));
-    append_slice(data, payload.size());
+    gather_.append(begin, static_cast<std::size_t>(at - begin));
+    gather_.append(data, payload.size());
     begin = at;
     at += wire::kIcrcSize;
   }
@@ -129,71 +102,29 @@ void TransmitBatch::put_middle(const wire::MiddleHeaders& headers, wire::RunHead
 
 std::size_t TransmitBatch::room(std::size_t packet_bytes) const {
   if (!fits(packet_bytes, 0, true)) return 0;
-  if (segments_ > 0 && packet_bytes < segment_bytes_) return 1;  // the last
-  const std::size_t segments = segments_max_ - kept_segments_ - segments_;
   const std::size_t copied = std::min(packet_bytes, kHeaderBytesMax + kCopiedBytesMax);
-  const std::size_t buffer = (buffer_.headers.size() - kTrailerMax - header_used_) / copied;
-  const std::size_t batch_bytes = config_.batch_bytes_max;
-  const std::size_t batch = (batch_bytes - std::min(bytes_, batch_bytes)) / packet_bytes;
-  std::size_t limit = segments;
-  if (wire_bytes_max_ != kUnlimited) [[unlikely]] {  // one that begins below it may end beyond
-    const std::size_t each = packet_bytes + frame_overhead();
-    limit = (wire_bytes_max_ - std::min(wire_bytes(), wire_bytes_max_) + each - 1) / each;
-  }
-  return std::max<std::size_t>(std::min({segments, buffer, batch, limit}), 1);  // the first fits
+  return std::max<std::size_t>(std::min(segments_.room(packet_bytes), gather_.room(copied)), 1);  // the first fits
 }
 
 void TransmitBatch::put_payload(std::span<const Slice> payload) {
-  if (open_.copied()) return copy_payload(payload);
-  close_header_slice();
-  open_.first_slice = slices_;
-  for (const Slice& slice : payload) append_slice(slice.data, slice.size);
-  header_slice_start_ = header_used_;
+  if (open_.copied()) return gather_.copy(payload);
+  open_.first_slice = gather_.refer(payload);
 }
 
-void TransmitBatch::copy_payload(std::span<const Slice> payload) {
-  for (const Slice& slice : payload) {
-    copy_in(buffer_.headers.data() + header_used_, slice.data, slice.size);
-    header_used_ += slice.size;
-  }
-}
-
-// Headers and pad here, payload in the program's memory.
-inline std::uint32_t TransmitBatch::icrc_of_referenced(MutableBytes headers, ConstBytes pad) {
-  std::uint32_t icrc = icrc_of_own(headers);
-  for (std::size_t i = open_.first_slice; i < slices_; ++i) {
-    const Slice& slice = buffer_.slices[i];
-    const memory::Sum sum =
-        memory::guarded_sum(wire::extend_icrc, icrc, {static_cast<const std::byte*>(slice.data), slice.size});
-    if (sum.there == 0) [[unlikely]]
-      faulted_ = true;
-    icrc = static_cast<std::uint32_t>(sum.value);
-  }
-  return pad.empty() ? icrc : wire::extend_icrc(icrc, pad.data(), pad.size());
-}
-
-// Pad and ICRC of the open packet.
 void TransmitBatch::seal_open() {
   open_.any = false;
-  std::byte* const headers = buffer_.headers.data() + open_.headers_at;
-  std::byte* const trailer = buffer_.headers.data() + header_used_;
+  std::byte* const headers = gather_.at(open_.headers_at);
+  std::byte* const trailer = gather_.end();
   store_le32(trailer, 0);  // the pad
   if (open_.copied()) {    // contiguous
     const MutableBytes covered{headers, open_.headers_size + open_.payload_bytes + open_.pad};
-    return append_trailer(open_.pad, icrc_of_own(covered));
+    return gather_.put_trailer(open_.pad, icrc_.of(covered, open_.bytes(), open_.ip_id));
   }
-  append_trailer(open_.pad, icrc_of_referenced({headers, open_.headers_size}, {trailer, open_.pad}));
-}
-
-// For data in our buffer, from BTH on. Most packets are as long as the one before, with the same bytes before BTH.
-std::uint32_t TransmitBatch::icrc_of_own(MutableBytes covered) {
-  if (open_.ip_id != 0 || !wire::small_crc_takes(covered.size())) [[unlikely]]
-    return wire::Icrc(*flow_, open_.ip_id, open_.bytes(), covered).finish();
-  if (open_.bytes() != crc_start_bytes_) {
-    crc_start_bytes_ = open_.bytes();
-    crc_start_ = flow_->before_bth(crc_start_bytes_);
-  }
-  return wire::small_crc(crc_start_, covered);
+  std::uint32_t icrc = icrc_.of({headers, open_.headers_size}, open_.bytes(), open_.ip_id);
+  if (!BatchIcrc::extend(icrc, gather_.slices_from(open_.first_slice))) [[unlikely]]
+    gather_.note_fault();
+  if (open_.pad > 0) icrc = wire::extend_icrc(icrc, trailer, open_.pad);
+  gather_.put_trailer(open_.pad, icrc);
 }
 
 void TransmitBatch::add_control(const wire::Bth& bth, ConstBytes body) {
@@ -202,35 +133,25 @@ void TransmitBatch::add_control(const wire::Bth& bth, ConstBytes body) {
 }
 
 void TransmitBatch::end_control(std::size_t body_bytes) {
-  std::byte* const packet = buffer_.headers.data() + header_used_;
-  const std::size_t covered = wire::kBthSize + body_bytes;
-  header_used_ += covered;
-  const wire::Icrc icrc(*flow_, 0, covered + wire::kIcrcSize, MutableBytes{packet, covered});
-  append_trailer(0, icrc.finish());
-  count_packet(covered + wire::kIcrcSize);
+  const MutableBytes covered{gather_.end(), wire::kBthSize + body_bytes};
+  gather_.take(covered.size());
+  gather_.put_trailer(0, icrc_.of_control(covered));
+  segments_.add(covered.size() + wire::kIcrcSize);
 }
 
 bool TransmitBatch::piggyback(const wire::Piggyback& acknowledgement, std::size_t packet_bytes_max) {
   if (!open_.any || !open_.bitmap) return false;
   const std::size_t longer = open_.bytes() + wire::kPiggybackSize;
-  if (longer > packet_bytes_max || (segments_ > 1 && longer > segment_bytes_)) return false;
-  if (bytes_ + wire::kPiggybackSize > config_.batch_bytes_max) return false;
-  if (header_used_ + wire::kPiggybackSize + kTrailerMax > buffer_.headers.size()) return false;
+  if (longer > packet_bytes_max || !segments_.last_may_grow(longer, wire::kPiggybackSize)) return false;
+  if (!gather_.takes_bytes(wire::kPiggybackSize)) return false;
   // Only copied payload lies behind the open packet's headers: it makes room.
-  constexpr std::size_t kPlace = wire::kBthSize + wire::kBxthSize;
-  std::byte* const headers = buffer_.headers.data() + open_.headers_at;
-  headers[wire::kBthSize] |= std::byte{wire::kBxthPiggyback};
-  std::memmove(headers + kPlace + wire::kPiggybackSize, headers + kPlace, header_used_ - open_.headers_at - kPlace);
-  wire::emit_piggyback(acknowledgement, headers + kPlace);
+  const std::size_t place = open_.headers_at + wire::kBthSize + wire::kBxthSize;
+  *gather_.at(open_.headers_at + wire::kBthSize) |= std::byte{wire::kBxthPiggyback};
+  gather_.make_room(place, wire::kPiggybackSize);
+  wire::emit_piggyback(acknowledgement, gather_.at(place));
   open_.headers_size += wire::kPiggybackSize;
-  header_used_ += wire::kPiggybackSize;
-  if (!open_.copied()) {
-    buffer_.slices[open_.first_slice - 1].size += wire::kPiggybackSize;
-    header_slice_start_ = header_used_;
-  }
-  bytes_ += wire::kPiggybackSize;
-  if (segments_ == 1) segment_bytes_ = longer;
-  closed_ = longer < segment_bytes_;
+  if (!open_.copied()) gather_.extend_slice(open_.first_slice - 1, wire::kPiggybackSize);
+  segments_.grow_last(longer, wire::kPiggybackSize);
   return true;
 }
 
@@ -239,34 +160,20 @@ std::size_t TransmitBatch::packet_bytes(const wire::Packet& packet, std::size_t 
 }
 
 bool TransmitBatch::finish(Transmit& out) {
-  if (segments_ == 0) return false;
+  if (segments_.count() == 0) return false;
   seal();
-  close_header_slice();
+  gather_.close_slice();
   out.source = destination_.source;
   out.destination = destination_.destination;
   out.path = destination_.path;
   out.traffic_class = destination_.traffic_class;
   out.hop_limit = destination_.hop_limit;
   out.standard = standard_;
-  out.segments = static_cast<std::uint16_t>(segments_);
-  out.segment_bytes = static_cast<std::uint16_t>(segment_bytes_);
-  out.bytes = static_cast<std::uint32_t>(bytes_);
-  out.slices = std::span<const Slice>{buffer_.slices.data(), slices_};
+  out.segments = static_cast<std::uint16_t>(segments_.count());
+  out.segment_bytes = static_cast<std::uint16_t>(segments_.segment_bytes());
+  out.bytes = static_cast<std::uint32_t>(segments_.bytes());
+  out.slices = gather_.slices_from(0);
   return true;
-}
-
-void TransmitBatch::close_header_slice() {
-  if (header_used_ > header_slice_start_) {
-    append_slice(buffer_.headers.data() + header_slice_start_, header_used_ - header_slice_start_);
-  }
-  header_slice_start_ = header_used_;
-}
-
-void TransmitBatch::append_slice(const void* data, std::size_t size) { buffer_.slices[slices_++] = Slice{data, size}; }
-
-void TransmitBatch::append_trailer(std::size_t pad, std::uint32_t icrc) {
-  store_le32(buffer_.headers.data() + header_used_ + pad, icrc);
-  header_used_ += pad + wire::kIcrcSize;
 }
 
 }  // namespace brdma::qp

@@ -1,8 +1,6 @@
 // qp/queues/transmit_batch.h - packets collected into one Transmit (a GSO message): of one queue pair, or of several
-// whose packets reach the same socket of the peer by the same path. All segments but the last have the same size. The
-// ICRC and pad of a packet lie next to the headers of the following one in the header buffer. So a packet costs two
-// slices: one for trailer-and-headers, one (or more) for its payload. Small payloads are copied in between: then it
-// costs none.
+// whose packets reach the same socket of the peer by the same path. A packet costs two slices (gather_list.h): one for
+// trailer-and-headers, one (or more) for its payload. Small payloads are copied in between: then it costs none.
 //
 // The packet added last stays open, without pad and ICRC, until the next one is added or the batch is finished: until
 // then an acknowledgement may be put into it (piggyback()).
@@ -14,11 +12,12 @@
 #include <span>
 
 #include "base/bytes.h"
-#include "base/check.h"
 #include "base/config.h"
 #include "base/datagram.h"
 #include "base/ip_address.h"
-#include "memory/guard.h"
+#include "qp/queues/batch_icrc.h"
+#include "qp/queues/gather_list.h"
+#include "qp/queues/gso_segments.h"
 #include "wire/crc/icrc.h"
 #include "wire/packet.h"
 #include "wire/run_headers.h"
@@ -27,7 +26,8 @@ namespace brdma::qp {
 
 class TransmitBatch {
  public:
-  TransmitBatch(TransmitBuffer& buffer, const EngineConfig& config);
+  TransmitBatch(TransmitBuffer& buffer, const EngineConfig& config)
+      : config_(config), segments_(config), gather_(buffer) {}
 
   // Address of the batch; before the first packet. `traffic_class`, `hop_limit` from the QP's address vector.
   struct Destination {
@@ -36,34 +36,37 @@ class TransmitBatch {
     std::uint32_t slot = 0;  // of the peer's socket: a merged message is steered whole by its first packet
     bool operator==(const Destination&) const = default;
   };
-  void begin(const Destination& destination) { begin(destination, own_flow_); }
+  void begin(const Destination& destination) {
+    begin_to(destination);
+    icrc_.begin(icrc_path());
+  }
   // `flow`: kept by the caller; reset if it is of another flow. Of the second kind: for batches from and to these
   // addresses only.
-  void begin(const Destination& destination, wire::AddressedIcrcFlow& flow);
+  void begin(const Destination& destination, wire::AddressedIcrcFlow& flow) {
+    begin_to(destination);
+    icrc_.begin(icrc_path(), flow);
+  }
   void begin(const Destination& destination, wire::IcrcFlow& flow) {
     begin_to(destination);
     if (!flow.has_ports(config_.source_ports[destination.path], kRoceUdpPort)) [[unlikely]]
       flow = wire::IcrcFlow{icrc_path()};
-    flow_ = &flow;
+    icrc_.begin(flow);
   }
   [[nodiscard]] bool begun() const { return begun_; }
-  [[nodiscard]] std::size_t packets() const { return segments_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // of UDP payload
+  [[nodiscard]] std::size_t packets() const { return segments_.count(); }
+  [[nodiscard]] std::size_t bytes() const { return segments_.bytes(); }  // of UDP payload
   // May packets of another queue pair to `to` follow? fits() checks the size.
-  [[nodiscard]] bool takes_more(const Destination& to) const {
-    return segments_ > 0 && !closed_ && segments_ < segments_max_ &&
-           bytes_ + segment_bytes_ <= config_.batch_bytes_max && destination_ == to;
-  }
+  [[nodiscard]] bool takes_more(const Destination& to) const { return segments_.takes_more() && destination_ == to; }
   [[nodiscard]] std::uint8_t path() const { return destination_.path; }
   // While set, fits() keeps the last segment back for a control packet that is to follow the data.
-  void keep_last_segment(bool keep) { kept_segments_ = keep && segments_max_ >= kKeepFrom ? 1 : 0; }
+  void keep_last_segment(bool keep) { segments_.keep_last(keep); }
 
   // From here on at most so many bytes more, as wire_bytes() counts them; but one packet in any case.
-  void limit(std::uint64_t wire_bytes) { wire_bytes_max_ = this->wire_bytes() + wire_bytes; }
-  void lift_limit() { wire_bytes_max_ = kUnlimited; }
+  void limit(std::uint64_t wire_bytes) { segments_.limit(wire_bytes); }
+  void lift_limit() { segments_.lift_limit(); }
   // On the wire, with Ethernet, IP and UDP headers.
-  [[nodiscard]] std::size_t frame_overhead() const { return frame_overhead(v4_); }  // of a packet: Ethernet, IP, UDP
-  [[nodiscard]] std::size_t wire_bytes() const { return bytes_ + segments_ * frame_overhead(); }
+  [[nodiscard]] std::size_t frame_overhead() const { return segments_.frame_overhead(); }  // of a packet
+  [[nodiscard]] std::size_t wire_bytes() const { return segments_.wire_bytes(); }
 
   // Can a packet of this UDP-payload size (BTH .. ICRC), with so many payload slices, follow those of the batch? False
   // once a shorter packet has been added (it must be the last), when it is longer than the first, when standard and
@@ -71,12 +74,11 @@ class TransmitBatch {
   // run out. An empty batch takes any packet that the path MTU allows.
   [[nodiscard]] bool fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {
     const std::size_t copied = std::min(packet_bytes, kHeaderBytesMax + kCopiedBytesMax);
-    if (header_used_ + kTrailerMax + copied > buffer_.headers.size() || !takes_slices(payload_slices)) return false;
-    return segments_ == 0 || fits_behind(packet_bytes, bitmap);
+    return gather_.takes_bytes(copied) && takes_slices(payload_slices) && segments_.takes(packet_bytes, bitmap);
   }
   // fits() for a small packet of bitmap mode, already grown by the bytes of piggyback().
   [[nodiscard]] bool fits_grown(std::size_t packet_bytes) const {
-    return fits(packet_bytes, 0, true) && bytes_ + packet_bytes <= config_.batch_bytes_max;
+    return fits(packet_bytes, 0, true) && segments_.takes_bytes(packet_bytes);
   }
   // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read again, for the
   // ICRC, before finish() returns.
@@ -99,34 +101,30 @@ class TransmitBatch {
     seal();
     open_ = {.any = true,
              .bitmap = true,
-             .headers_at = header_used_,
+             .headers_at = gather_.used(),
              .headers_size = headers,
              .payload_bytes = payload_bytes,
              .pad = pad_of(payload_bytes)};
-    return buffer_.headers.data() + header_used_;
+    return gather_.end();
   }
   // Of that packet: the room behind BTH and BXTH, if left there.
-  [[nodiscard]] std::byte* behind_bxth() {
-    return buffer_.headers.data() + open_.headers_at + wire::kBthSize + wire::kBxthSize;
-  }
+  [[nodiscard]] std::byte* behind_bxth() { return gather_.at(open_.headers_at + wire::kBthSize + wire::kBxthSize); }
   void end_copied(const std::byte* payload) {
-    copy_in(buffer_.headers.data() + header_used_ + open_.headers_size, payload, open_.payload_bytes);
-    header_used_ += open_.headers_size + open_.payload_bytes;
-    count_packet(open_.bytes());
+    gather_.take(open_.headers_size);
+    gather_.copy(payload, open_.payload_bytes);
+    segments_.add(open_.bytes());
   }
   [[nodiscard]] static constexpr std::size_t pad_of(std::size_t payload_bytes) { return (0 - payload_bytes) & 3; }
   // How many of these, contiguous, all of this size.
   [[nodiscard]] std::size_t room(std::size_t packet_bytes) const;
   // Is there room for a packet's payload in so many pieces?
-  [[nodiscard]] bool takes_slices(std::size_t payload_slices) const {
-    return slices_ + payload_slices + 2 <= kSlicesMax;
-  }
+  [[nodiscard]] bool takes_slices(std::size_t payload_slices) const { return gather_.takes_slices(payload_slices); }
   // A control packet: `body` is copied. Precondition: fits().
   void add_control(const wire::Bth& bth, ConstBytes body);
   // The same, with the body written in place, between these two.
   [[nodiscard]] std::byte* begin_control(const wire::Bth& bth) {
     seal();
-    std::byte* const packet = buffer_.headers.data() + header_used_;
+    std::byte* const packet = gather_.end();
     wire::emit_bth(bth, packet);
     return packet + wire::kBthSize;
   }
@@ -135,9 +133,6 @@ class TransmitBatch {
   // it would become longer than the first segment or than `packet_bytes_max`.
   bool piggyback(const wire::Piggyback& acknowledgement, std::size_t packet_bytes_max);
 
-  [[nodiscard]] static constexpr std::size_t frame_overhead(bool v4) {
-    return kEthernetSize + (v4 ? wire::kIpv4Size : wire::kIpv6Size) + wire::kUdpSize;
-  }
   static std::size_t packet_bytes(const wire::Packet& packet,
                                   std::size_t payload_bytes);  // headers + payload + pad + ICRC
   static constexpr std::size_t packet_bytes(std::size_t headers, std::size_t payload) {
@@ -146,70 +141,31 @@ class TransmitBatch {
   // Fills `out`; false if nothing was added.
   bool finish(Transmit& out);
   // Part of the payload could not be read (memory/guard.h): the batch is not to be sent. After finish().
-  [[nodiscard]] bool faulted() const { return faulted_; }
+  [[nodiscard]] bool faulted() const { return gather_.faulted(); }
 
  private:
   void begin_to(const Destination& destination) {
-    BRDMA_CHECK(segments_ == 0);
+    segments_.begin(destination.source.is_v4());
     destination_ = destination;
-    crc_start_bytes_ = 0;
     begun_ = true;
-    v4_ = destination.source.is_v4();
   }
   [[nodiscard]] wire::IcrcPath icrc_path() const;
-  [[nodiscard]] bool fits_behind(std::size_t packet_bytes, bool bitmap) const {
-    if (wire_bytes_max_ != kUnlimited && wire_bytes() >= wire_bytes_max_) [[unlikely]]
-      return false;
-    if (closed_ || packet_bytes > segment_bytes_) return false;
-    if (segments_ + kept_segments_ >= segments_max_ || bytes_ + packet_bytes > config_.batch_bytes_max) return false;
-    return bitmap || !v4_ || config_.ip_id_counts_in_batch;
-  }
-  static constexpr std::size_t kPadMax = 3, kTrailerMax = kPadMax + wire::kIcrcSize;
-  static constexpr std::size_t kUnlimited = ~std::size_t{0};
-  static constexpr std::size_t kEthernetSize = 14;
-  static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a kept segment
   void put_middle(const wire::MiddleHeaders& headers, wire::RunHeaders::Own& own, ConstBytes payload, std::size_t count,
                   bool asks);
   void put_payload(std::span<const Slice> payload);
-  void copy_in(std::byte* to, const void* payload, std::size_t bytes) {
-    if (!memory::copy(to, static_cast<const std::byte*>(payload), bytes)) [[unlikely]]
-      faulted_ = true;
-  }
-  void copy_payload(std::span<const Slice> payload);
-  void close_header_slice();
-  void append_slice(const void* data, std::size_t size);
-  void append_trailer(std::size_t pad, std::uint32_t icrc);
+  // Pad and ICRC of the open packet.
   void seal() {
     if (open_.any) seal_open();
   }
   void seal_open();
-  [[nodiscard]] std::uint32_t icrc_of_own(MutableBytes covered);
-  [[nodiscard, gnu::always_inline]] std::uint32_t icrc_of_referenced(MutableBytes headers, ConstBytes pad);
-  [[nodiscard]] bool sum_middle(MutableBytes headers, ConstBytes payload, std::size_t count) const;
-  void count_packet(std::size_t bytes, std::size_t count = 1) {
-    BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));
-    if (segments_ == 0) segment_bytes_ = bytes;
-    closed_ = bytes < segment_bytes_;
-    bytes_ += bytes * count;
-    segments_ += count;
-  }
 
-  TransmitBuffer& buffer_;
   const EngineConfig& config_;
   Destination destination_;
-  const wire::IcrcFlow* flow_ = nullptr;
-  std::size_t crc_start_bytes_ = 0;  // of the last small packet; 0: none
-  std::uint32_t crc_start_ = 0;      // before its BTH
-  wire::AddressedIcrcFlow own_flow_;
-  bool v4_ = false;
+  GsoSegments segments_;
+  GatherList gather_;
+  BatchIcrc icrc_;
   bool begun_ = false;
   bool standard_ = false;
-  bool closed_ = false;  // a shorter last segment is in
-  bool faulted_ = false;
-  std::size_t segments_max_, kept_segments_ = 0;
-  std::size_t wire_bytes_max_ = kUnlimited;
-  std::size_t segments_ = 0, segment_bytes_ = 0, bytes_ = 0, slices_ = 0;
-  std::size_t header_used_ = 0, header_slice_start_ = 0;
   // The open packet: its headers, its payload's slices, and the inputs of its ICRC and trailer.
   struct Open {
     bool any = false;

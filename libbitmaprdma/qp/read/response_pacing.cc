@@ -43,7 +43,7 @@ void ResponsePacing::on_requested(const Message& message, std::uint32_t packets,
   response.bitmap = id.bitmap_agreed;
   response.bth.opcode = wire::opcode_of(response.op, response.bitmap);
   const std::size_t headers =
-      TransmitBatch::packet_bytes(response, 0) + TransmitBatch::frame_overhead(id.attributes.peer_address.is_v4());
+      TransmitBatch::packet_bytes(response, 0) + GsoSegments::frame_overhead(id.attributes.peer_address.is_v4());
   const std::uint64_t payload = std::min<std::uint64_t>(message.length, std::uint64_t{packets} * id.mtu());
   parts_.pace.rate.on_sent(payload + packets * headers, now);
 }

@@ -20,7 +20,7 @@ SendWindow::SendWindow(Psn base, const WindowShape& shape, SegmentPool& pool)
     : base_(base),
       anchor_(base),
       shape_(shape),
-      pending_bits_(without_runs(shape), pool),
+      pending_(without_runs(shape), pool),
       entries_({.base = shape.base, .extension = shape.extension, .segment = shape.segment, .index_bits = 24}, pool) {
   BRDMA_CHECK(shape.window >= 1 && shape.window <= kWindowMax);
 }
@@ -32,7 +32,7 @@ Instant SendWindow::sent_at(Psn psn, Instant now) const {
 
 void SendWindow::sent(std::uint8_t path, Instant now) {
   BRDMA_CHECK(room() > 0);
-  entries_.reach((base_ - lag()).value(), next().value()) = {to_ticks(now), EntryState::kSentUnacked, path, 1};
+  entries_.reach(slid().value(), next().value()) = {to_ticks(now), EntryState::kSentUnacked, path, 1};
   ++unacked_;
   ++count_;
 }
@@ -40,7 +40,7 @@ void SendWindow::sent(std::uint8_t path, Instant now) {
 void SendWindow::sent_run(std::uint32_t count, std::uint8_t path, Instant now) {
   BRDMA_CHECK(count <= room());
   const SendEntry entry{to_ticks(now), EntryState::kSentUnacked, path, 1};
-  const std::uint32_t first = (base_ - lag()).value();
+  const std::uint32_t first = slid().value();
   unacked_ += count;
   if (count == 1) {
     entries_.reach(first, next().value()) = entry;
@@ -61,8 +61,7 @@ bool SendWindow::request_retransmission(Psn psn) {
   SendEntry& entry = at(psn);
   if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) return false;
   entry.state = EntryState::kRetransmitPending;
-  pending_bits_.set(base_ - lag(), psn);
-  if (pending_++ == 0 || distance(psn, pending_low_) < 0) pending_low_ = psn;
+  pending_.add(slid(), psn);
   return true;
 }
 
@@ -79,42 +78,21 @@ void SendWindow::retransmitted(Psn psn, std::uint8_t path, Instant now) {
   entry.sent_at_64ns = to_ticks(now);
   entry.path = path;
   if (entry.transmissions != std::numeric_limits<std::uint16_t>::max()) ++entry.transmissions;
-  unset_pending(psn);
-}
-
-Psn SendWindow::next_pending(Psn from) const {
-  if (pending_ == 0) return next();
-  if (distance(from, pending_low_) < 0) from = pending_low_;
-  // Entries sent since the last request may lie beyond the bitmap's length: none of them is pending.
-  const std::int32_t left = distance(base_ - lag() + std::min(count_ + lag(), pending_bits_.room(base_ - lag())), from);
-  if (left <= 0) return next();
-  const std::uint32_t offset = pending_bits_.find_set(from, static_cast<std::uint32_t>(left));
-  if (offset == static_cast<std::uint32_t>(left)) return next();
-  const Psn found = from + offset;
-  if (from == pending_low_) pending_low_ = found;  // nothing is pending before it: never looked at again
-  return found;
+  pending_.remove(psn);
 }
 
 bool SendWindow::acknowledge(Psn psn) {
   SendEntry& entry = at(psn);
   if (entry.state == EntryState::kAcked) return false;
-  if (entry.state == EntryState::kRetransmitPending) unset_pending(psn);
+  if (entry.state == EntryState::kRetransmitPending) pending_.remove(psn);
   entry.state = EntryState::kAcked;
   --unacked_;
   return true;
 }
 
-std::uint32_t SendWindow::acknowledge_before(Psn boundary) {
-  const std::int32_t offset = distance(boundary, base_);
-  BRDMA_CHECK(offset <= static_cast<std::int32_t>(in_window()));
-  std::uint32_t fresh = 0;
-  while (acked_prefix_ < offset) fresh += acknowledge(base_ + static_cast<std::uint32_t>(acked_prefix_++)) ? 1 : 0;
-  return fresh;
-}
-
 void SendWindow::acknowledge_run(Psn first, std::uint32_t count) {
   if (count == 0) return;
-  BRDMA_CHECK(contains(first) && contains(first + (count - 1)) && pending_ == 0);
+  BRDMA_CHECK(contains(first) && contains(first + (count - 1)) && pending_.count() == 0);
   unacked_ -= count;
   while (count > 0) {
     SendEntry* const entries = &entries_[first.value()];
@@ -144,22 +122,20 @@ void SendWindow::pass_first() {
 }
 
 void SendWindow::drop_front(std::uint32_t dropped) {
-  const Psn slid = base_ - lag();
+  const Psn before = slid();
   const std::uint32_t stretch = count_ + lag();
   if (reported_held_ > 0) [[unlikely]]
     drop_reported(dropped);
   base_ = base_ + dropped;
   count_ -= dropped;
-  acked_prefix_ = std::max(0, acked_prefix_ - static_cast<std::int32_t>(dropped));
   if (count_ == 0) {
-    entries_.release(slid.value(), stretch);
-    pending_bits_.release(slid, stretch);
+    entries_.release(before.value(), stretch);
+    pending_.release(before, stretch);
     anchor_ = base_;
     return;
   }
-  const Psn now_slid = base_ - lag();
-  entries_.leave(slid.value(), now_slid.value(), count_);
-  pending_bits_.leave(slid, now_slid, count_);
+  entries_.leave(before.value(), slid().value(), count_);
+  pending_.leave(before, slid(), count_);
 }
 
 void SendWindow::drop_reported(std::uint32_t dropped) {
@@ -205,19 +181,16 @@ void SendWindow::unacknowledge(Psn psn) {
   entry.state = EntryState::kSuspectedLost;
   forget_reported(psn);
   ++unacked_;
-  acked_prefix_ = std::min(acked_prefix_, distance(psn, base_));
 }
 
 void SendWindow::reset(Psn base) {
   entries_.clear();
-  pending_bits_.clear_all();
+  pending_.remove_all();
   if (reported_bits_) reported_bits_->clear_all();
   reported_held_ = 0;
   base_ = anchor_ = base;
   count_ = 0;
   unacked_ = 0;
-  pending_ = 0;
-  acked_prefix_ = 0;
 }
 
 SendEntry& SendWindow::at(Psn psn) {
@@ -225,15 +198,9 @@ SendEntry& SendWindow::at(Psn psn) {
   return entries_[psn.value()];
 }
 
-void SendWindow::unset_pending(Psn psn) {
-  pending_bits_.clear(psn);
-  --pending_;
-}
-
 WindowUse SendWindow::use() const {
-  return {
-      entries_.segmented(), shape_.base + entries_.extensions() * shape_.extension, entries_.segments(),
-      entries_.bytes() + pending_bits_.allocated_bytes() + (reported_bits_ ? reported_bits_->allocated_bytes() : 0)};
+  return {entries_.segmented(), shape_.base + entries_.extensions() * shape_.extension, entries_.segments(),
+          entries_.bytes() + pending_.allocated_bytes() + (reported_bits_ ? reported_bits_->allocated_bytes() : 0)};
 }
 
 }  // namespace brdma::bitmap

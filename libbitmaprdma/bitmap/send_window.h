@@ -1,10 +1,9 @@
 // bitmap/send_window.h - the send bitmap (design BR-6): state, time and path of each packet sent and not done. Only the
 // legal moves between states happen; an illegal one, or a PSN outside [base, next), is our bug (check): callers ask
 // contains() about a PSN that a peer named. Variable length and segmented (window_shape.h): its memory follows the
-// packets in flight. The pending entries are also a bitmap, so that finding the next one looks at 64 PSNs at a time. So
-// are the entries reported as received beyond the base (SACK scoreboard): each acknowledgement repeats them, and a
-// known one costs a bit of a word. Entry times are kept in units of 64 ns, wrapping after 274 s: only differences
-// count.
+// packets in flight. The pending entries are also a bitmap (pending_entries.h). So are the entries reported as received
+// beyond the base (SACK scoreboard): each acknowledgement repeats them, and a known one costs a bit of a word. Entry
+// times are kept in units of 64 ns, wrapping after 274 s: only differences count.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +13,7 @@
 #include "base/check.h"
 #include "base/psn.h"
 #include "base/units.h"
+#include "bitmap/pending_entries.h"
 #include "bitmap/segmented_array.h"
 #include "bitmap/segmented_bits.h"
 
@@ -56,8 +56,8 @@ class SendWindow {
   [[nodiscard]] static Instant rounded(Instant at) { return Instant::from_ns(at.ns() >> 6 << 6); }
   // When it was sent last, rounded. Precondition: less than 274 s ago.
   [[nodiscard]] Instant sent_at(Psn psn, Instant now) const;
-  [[nodiscard]] std::uint32_t unacked() const { return unacked_; }  // entries not kAcked
-  [[nodiscard]] std::uint32_t pending() const { return pending_; }  // entries in kRetransmitPending
+  [[nodiscard]] std::uint32_t unacked() const { return unacked_; }          // entries not kAcked
+  [[nodiscard]] std::uint32_t pending() const { return pending_.count(); }  // entries in kRetransmitPending
 
   void sent(std::uint8_t path, Instant now);  // next() goes out for the first time
   // The same, where the window is empty.
@@ -74,12 +74,9 @@ class SendWindow {
   void suspect(Psn psn);                                        // kSentUnacked -> kSuspectedLost
   void retransmitted(Psn psn, std::uint8_t path, Instant now);  // kRetransmitPending -> kRetransmittedUnacked
   // First PSN in kRetransmitPending at or after `from`; next() where none.
-  [[nodiscard]] Psn next_pending(Psn from) const;
-  // Acknowledge one PSN / all before `boundary` (at most next(); before base: nothing). True / count of those newly
-  // acked. A boundary that did not move costs nothing. The base moves by advance(), so that the caller can look at the
-  // entries first.
+  [[nodiscard]] Psn next_pending(Psn from) const { return pending_.next(slid(), from, next()); }
+  // True: newly acked. The base moves by advance(), so that the caller can look at the entries first.
   bool acknowledge(Psn psn);
-  std::uint32_t acknowledge_before(Psn boundary);
   // `count` PSNs from `first` on; none of them is acked or pending yet.
   void acknowledge_run(Psn first, std::uint32_t count);
   // Drops acked entries from the base on, at most up to `limit` (executed by the peer, not only received); returns how
@@ -90,17 +87,16 @@ class SendWindow {
   // advance(), where the next entry is not acked.
   void pass_first();
   // Acknowledges and drops all entries, each of which is unacknowledged. As acknowledge_run() and advance(), at once.
-  void pass_all() {
-    BRDMA_CHECK(unacked_ == count_ && pending_ == 0);
+  [[gnu::always_inline]] void pass_all() {
+    BRDMA_CHECK(unacked_ == count_ && pending_.count() == 0);
     if (reported_held_ > 0) [[unlikely]]
       drop_reported(count_);
-    const Psn slid = base_ - lag();
+    const Psn first = slid();
     const std::uint32_t stretch = count_ + lag();
     base_ = anchor_ = next();
     count_ = unacked_ = 0;
-    acked_prefix_ = 0;
-    entries_.release(slid.value(), stretch);
-    pending_bits_.release(slid, stretch);
+    entries_.release(first.value(), stretch);
+    pending_.release(first, stretch);
   }
   // The peer dropped a packet that it had reported as received (no receive was posted): kAcked -> kSuspectedLost.
   void unacknowledge(Psn psn);
@@ -125,22 +121,19 @@ class SendWindow {
  private:
   [[nodiscard]] static std::uint32_t to_ticks(Instant at) { return static_cast<std::uint32_t>(at.ns() >> 6); }
   [[nodiscard]] SendEntry& at(Psn psn);
-  void unset_pending(Psn psn);
   void drop_front(std::uint32_t dropped);
   void drop_reported(std::uint32_t dropped);
   // How far the base is ahead of the point the window has slid to (WindowShape::slide_step).
   [[nodiscard]] std::uint32_t lag() const { return (base_.value() - anchor_.value()) & (shape_.slide_step - 1); }
+  [[nodiscard]] Psn slid() const { return base_ - lag(); }
 
   Psn base_;
   std::uint32_t count_ = 0;  // entries: [base_, base_ + count_)
   Psn anchor_;               // slides are multiples of the step from here: the base when the window was empty
   WindowShape shape_;
   std::uint32_t unacked_ = 0;
-  std::uint32_t pending_ = 0;
-  std::int32_t acked_prefix_ = 0;    // entries from the base on that acknowledge_before() has been over
-  mutable Psn pending_low_;          // no entry before it is pending (meaningful while pending_ > 0)
   std::uint32_t reported_held_ = 0;  // see reported_bits_
-  SegmentedBits pending_bits_;
+  PendingEntries pending_;
   // Of [base_, base_ + reported_held_); nothing is kept beyond. Made when first used.
   std::unique_ptr<SegmentedBits> reported_bits_;
   SegmentedArray<SendEntry, NewElements::kUndefined> entries_;  // by PSN: those that have been sent

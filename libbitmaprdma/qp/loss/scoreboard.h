@@ -94,7 +94,7 @@ class Scoreboard : public SentWindow {
   // Data packets in [from, to) with `payload` bytes together. Precondition: is_in_order().
   void acknowledge_run(Sequence from, Sequence to, std::uint64_t payload);
   // Everything in flight has been executed and leaves. Precondition: is_in_order(), only data is in flight.
-  void pass_all(Instant now);
+  [[gnu::always_inline]] void pass_all(Instant now);
   // The response at the base, sent once, has arrived and leaves.
   void pass_response(Instant now);
   // The peer has executed all requests before `boundary`; their entries are acknowledged.

@@ -74,7 +74,7 @@ class SentWindow {
   // The base moves: over acknowledged entries before `limit`; over all entries, none of which is acknowledged; over the
   // first, unacknowledged and sent once. The first returns how many.
   std::uint32_t pass_acknowledged(Sequence limit);
-  void pass_all_entries() {
+  [[gnu::always_inline]] void pass_all_entries() {
     looked_at_ += window_.in_window();
     base_ = next();
     window_.pass_all();

@@ -13,7 +13,8 @@ using bitmap::GapRecord;
 using bitmap::GapState;
 
 // Repeated READ re-requests: doubling after the third, so that a slow responder is not flooded. Until then losses in a
-// row are the likely cause: with 5 % each way one in a thousand is lost three times.
+// row are the likely cause: with 5 % each way one in a thousand is lost three times. Without an RTT sample a long path
+// is as likely, and each waits twice as long as the one before.
 constexpr Duration kRerequestFirst = 500_us, kRerequestMax = 8_ms;
 constexpr unsigned kRerequestsBeforeDoubling = 3;
 
@@ -130,7 +131,8 @@ Duration ResponseGaps::interval(std::uint16_t times) const {
   if (rtt.has_sample() && times <= kRerequestsBeforeDoubling &&
       parts_.loss->response_gaps.missing() >= parts_.awaited.packets())
     interval = std::max({rtt.minimum() * 2, rtt.smoothed(), shortest});
-  for (unsigned i = kRerequestsBeforeDoubling; i < times && interval < kRerequestMax; ++i) interval = interval * 2;
+  for (unsigned i = rtt.has_sample() ? kRerequestsBeforeDoubling : 1; i < times && interval < kRerequestMax; ++i)
+    interval = interval * 2;
   return std::min(interval, std::max(kRerequestMax, rtt.smoothed() * 2));
 }
 

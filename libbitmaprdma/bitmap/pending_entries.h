@@ -17,6 +17,9 @@ class PendingEntries {
   PendingEntries(const WindowShape& shape, SegmentPool& pool) : bits_(shape, pool) {}
 
   [[nodiscard]] std::uint32_t count() const { return count_; }
+  [[nodiscard]] bool contains(Psn first, Psn psn) const {
+    return count_ > 0 && static_cast<std::uint32_t>(distance(psn, first)) < bits_.room(first) && bits_.test(psn);
+  }
   // The lowest in [from, end), where the window ends at `end`; `end` if there is none.
   [[nodiscard]] Psn next(Psn first, Psn from, Psn end) const { return count_ == 0 ? end : find(first, from, end); }
 

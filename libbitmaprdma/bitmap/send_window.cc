@@ -65,6 +65,13 @@ bool SendWindow::request_retransmission(Psn psn) {
   return true;
 }
 
+bool SendWindow::request_repeat(Psn psn) {
+  BRDMA_CHECK(at(psn).state == EntryState::kAcked);
+  if (pending_.contains(slid(), psn)) return false;
+  pending_.add(slid(), psn);
+  return true;
+}
+
 void SendWindow::suspect(Psn psn) {
   SendEntry& entry = at(psn);
   BRDMA_CHECK(entry.state == EntryState::kSentUnacked);
@@ -73,8 +80,12 @@ void SendWindow::suspect(Psn psn) {
 
 void SendWindow::retransmitted(Psn psn, std::uint8_t path, Instant now) {
   SendEntry& entry = at(psn);
-  BRDMA_CHECK(entry.state == EntryState::kRetransmitPending);
-  entry.state = EntryState::kRetransmittedUnacked;
+  if (entry.state == EntryState::kAcked) {
+    BRDMA_CHECK(pending_.contains(slid(), psn));
+  } else {
+    BRDMA_CHECK(entry.state == EntryState::kRetransmitPending);
+    entry.state = EntryState::kRetransmittedUnacked;
+  }
   entry.sent_at_64ns = to_ticks(now);
   entry.path = path;
   if (entry.transmissions != std::numeric_limits<std::uint16_t>::max()) ++entry.transmissions;
@@ -111,7 +122,11 @@ std::uint32_t SendWindow::advance(Psn limit) {
       static_cast<std::uint32_t>(std::clamp(distance(limit, base_), 0, static_cast<std::int32_t>(count_)));
   std::uint32_t dropped = 0;
   while (dropped < most && entries_[(base_ + dropped).value()].state == EntryState::kAcked) ++dropped;
-  if (dropped > 0) drop_front(dropped);
+  if (dropped == 0) return 0;
+  // Those that were to be repeated.
+  const Psn end = base_ + dropped;
+  for (Psn at = next_pending(base_); distance(at, end) < 0; at = next_pending(at)) pending_.remove(at);
+  drop_front(dropped);
   return dropped;
 }
 
@@ -178,6 +193,7 @@ std::uint32_t SendWindow::find_unreported(Psn psn, std::uint32_t count) const {
 void SendWindow::unacknowledge(Psn psn) {
   SendEntry& entry = at(psn);
   BRDMA_CHECK(entry.state == EntryState::kAcked);
+  if (pending_.contains(slid(), psn)) pending_.remove(psn);
   entry.state = EntryState::kSuspectedLost;
   forget_reported(psn);
   ++unacked_;

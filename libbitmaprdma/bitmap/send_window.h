@@ -57,7 +57,7 @@ class SendWindow {
   // When it was sent last, rounded. Precondition: less than 274 s ago.
   [[nodiscard]] Instant sent_at(Psn psn, Instant now) const;
   [[nodiscard]] std::uint32_t unacked() const { return unacked_; }          // entries not kAcked
-  [[nodiscard]] std::uint32_t pending() const { return pending_.count(); }  // entries in kRetransmitPending
+  [[nodiscard]] std::uint32_t pending() const { return pending_.count(); }  // in kRetransmitPending, or to be repeated
 
   void sent(std::uint8_t path, Instant now);  // next() goes out for the first time
   // The same, where the window is empty.
@@ -73,7 +73,10 @@ class SendWindow {
   bool request_retransmission(Psn psn);
   void suspect(Psn psn);                                        // kSentUnacked -> kSuspectedLost
   void retransmitted(Psn psn, std::uint8_t path, Instant now);  // kRetransmitPending -> kRetransmittedUnacked
-  // First PSN in kRetransmitPending at or after `from`; next() where none.
+  // An acked packet is to leave once more, to ask the peer something: it is pending, and remains acked when it leaves
+  // (retransmitted()). False (nothing done) if it is pending already.
+  bool request_repeat(Psn psn);
+  // First pending PSN at or after `from`; next() where none.
   [[nodiscard]] Psn next_pending(Psn from) const { return pending_.next(slid(), from, next()); }
   // True: newly acked. The base moves by advance(), so that the caller can look at the entries first.
   bool acknowledge(Psn psn);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 
 #include "qp/loss/scoreboard.h"
 #include "support/seeds.h"
@@ -20,6 +21,8 @@ struct ModelPacket {
   bool response = false;
   bool in_pipe = true;  // of a data packet: not judged lost
   bool reported = false;
+  bool repeat = false;  // acknowledged, and leaves once more
+  [[nodiscard]] bool pending() const { return repeat || state == EntryState::kRetransmitPending; }
 };
 
 class ScoreboardProperty : public testing::Test {
@@ -62,7 +65,7 @@ class ScoreboardProperty : public testing::Test {
     for (const auto& [sequence, packet] : model_) {
       ASSERT_EQ(board.state(sequence), packet.state) << sequence;
       retransmitted += packet.state == EntryState::kRetransmittedUnacked ? 1 : 0;
-      pending += packet.state == EntryState::kRetransmitPending ? 1 : 0;
+      pending += packet.pending() ? 1 : 0;
       all_unacked = all_unacked && packet.state != EntryState::kAcked;
     }
     ASSERT_EQ(board.retransmitted(), retransmitted);
@@ -72,7 +75,7 @@ class ScoreboardProperty : public testing::Test {
               base_ == cumulative_ && arrived_end_ <= cumulative_ && all_unacked && retransmitted == 0 && pending == 0);
     const Sequence from = base_ + random.below(model_.size() + 1);
     auto found = model_.lower_bound(from);
-    while (found != model_.end() && found->second.state != EntryState::kRetransmitPending) ++found;
+    while (found != model_.end() && !found->second.pending()) ++found;
     ASSERT_EQ(board.next_pending(from), found == model_.end() ? next() : found->first);
     const Sequence to = from + random.below(next() - from + 1);
     ASSERT_EQ(board.first_unreported(from, to), first_unreported(from, to));
@@ -157,6 +160,11 @@ class ScoreboardProperty : public testing::Test {
 
   void lose(Scoreboard& board, Sequence sequence, Random& random) {
     ModelPacket& packet = model_.at(sequence);
+    if (packet.state == EntryState::kAcked && random.below(4) == 0) {
+      ASSERT_EQ(board.request_repeat(sequence), !packet.repeat);
+      packet.repeat = true;
+      return;
+    }
     if (random.below(4) == 0) {
       if (packet.state != EntryState::kSentUnacked) return;
       board.suspect(sequence);
@@ -175,6 +183,7 @@ class ScoreboardProperty : public testing::Test {
     for (int i = 0; i < 4 && at != board.next(); ++i, at = board.next_pending(at)) {
       ModelPacket& packet = model_.at(at);
       board.left_again(at, packet.payload, 1, now_);
+      if (std::exchange(packet.repeat, false)) continue;
       packet.state = EntryState::kRetransmittedUnacked;
       packet.in_pipe = true;
     }
@@ -192,7 +201,7 @@ class ScoreboardProperty : public testing::Test {
       }
       packet.state = EntryState::kSuspectedLost;
       packet.in_pipe = true;
-      packet.reported = false;
+      packet.reported = packet.repeat = false;
     } else if (random.below(4) == 0) {
       board.forget_reported(sequence);
       packet.reported = false;

@@ -20,6 +20,8 @@ struct ModelEntry {
   std::uint16_t transmissions = 1;
   Instant sent_at;
   bool reported = false;
+  bool repeat = false;  // acked, and to leave once more
+  [[nodiscard]] bool pending() const { return repeat || state == EntryState::kRetransmitPending; }
 };
 
 class SendWindowProperty : public testing::Test {
@@ -33,7 +35,7 @@ class SendWindowProperty : public testing::Test {
     std::uint32_t unacked = 0, pending = 0;
     for (const auto& [seq, entry] : model_) {
       unacked += entry.state != EntryState::kAcked ? 1 : 0;
-      pending += entry.state == EntryState::kRetransmitPending ? 1 : 0;
+      pending += entry.pending() ? 1 : 0;
     }
     ASSERT_EQ(window.unacked(), unacked);
     ASSERT_EQ(window.pending(), pending);
@@ -41,7 +43,7 @@ class SendWindowProperty : public testing::Test {
     ASSERT_EQ(window.in_window() + window.room(), packets_ - lag);
     const std::int64_t from = base_ + static_cast<std::int64_t>(random.below(model_.size() + 1));
     auto found = model_.lower_bound(from);
-    while (found != model_.end() && found->second.state != EntryState::kRetransmitPending) ++found;
+    while (found != model_.end() && !found->second.pending()) ++found;
     ASSERT_EQ(window.next_pending(psn_of(from)), psn_of(found == model_.end() ? next() : found->first));
     const auto reported = [this](std::int64_t seq) { return model_.contains(seq) && model_.at(seq).reported; };
     for (std::int64_t i = 0; i < 64; ++i)
@@ -79,6 +81,11 @@ class SendWindowProperty : public testing::Test {
       case 2:
       case 3: {
         if (at == model_.end()) break;
+        if (at->second.state == EntryState::kAcked && random.below(2) == 0) {
+          ASSERT_EQ(window.request_repeat(psn_of(seq)), !at->second.repeat);
+          at->second.repeat = true;
+          break;
+        }
         const bool moves = at->second.state != EntryState::kAcked && at->second.state != EntryState::kRetransmitPending;
         ASSERT_EQ(window.request_retransmission(psn_of(seq)), moves);
         if (moves) at->second.state = EntryState::kRetransmitPending;
@@ -89,9 +96,9 @@ class SendWindowProperty : public testing::Test {
         for (int i = 0; i < 4 && psn != window.next(); ++i, psn = window.next_pending(psn)) {
           window.retransmitted(psn, path, now_);
           ModelEntry& entry = model_.at(base_ + distance(psn, psn_of(base_)));
-          ASSERT_EQ(entry.state, EntryState::kRetransmitPending);
-          entry = {EntryState::kRetransmittedUnacked, path, static_cast<std::uint16_t>(entry.transmissions + 1), now_,
-                   entry.reported};
+          ASSERT_TRUE(entry.pending());
+          entry = {entry.repeat ? EntryState::kAcked : EntryState::kRetransmittedUnacked, path,
+                   static_cast<std::uint16_t>(entry.transmissions + 1), now_, entry.reported};
         }
         break;
       }
@@ -134,6 +141,7 @@ class SendWindowProperty : public testing::Test {
         if (at->second.state == EntryState::kAcked && random.below(2) == 0) {
           window.unacknowledge(psn_of(seq));
           at->second.state = EntryState::kSuspectedLost;
+          at->second.repeat = false;
         } else {
           window.forget_reported(psn_of(seq));
         }

@@ -33,6 +33,8 @@ void ReportedArrivals::on_acknowledgement(const wire::BitmapAck& ack, Sequence f
   if (ack.operations_valid && wire::acknowledges(ack.syndrome)) take_segments(ack, now);
   if (ack.range_count > 0) [[unlikely]]
     take_ranges(ack, from, now);
+  // Nothing is missing, and the peer answers: it lives, whenever it executes the rest.
+  if (parts_.scoreboard.unacked() == 0 && from < parts_.scoreboard.next()) parts_.progress.on_acknowledged(now);
 }
 
 // A packet is reported for the first time. True: newly acknowledged.

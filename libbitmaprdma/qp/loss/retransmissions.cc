@@ -98,11 +98,20 @@ bool Retransmissions::resend_data(Sequence sequence, const Message& message, Pay
   packet.bth.ack_request = ack_requests().next_asks(message, sequence + 1 == message.end(), must_ask);
   if (!limits().congestion_admits(payload)) parts_.timers.use_grant();
   if (parts_.paths != nullptr) [[unlikely]]
-    parts_.paths->put_fields(packet, batch.path(), 1, true, now);
+    put_path(packet, sequence, batch.path(), now);
   batch.add(packet, slices, payload);
   parts_.packets.left_again(sequence, payload, batch.path(), now);
   trace_sent(parts_.env, parts_.id, packet, bytes, true, now);
   return true;
+}
+
+// A repeat of an acknowledged packet is not in flight on its path.
+void Retransmissions::put_path(wire::Packet& packet, Sequence sequence, std::uint8_t path, Instant now) const {
+  if (parts_.scoreboard.is_acked(sequence)) {
+    packet.bxth.path = path;
+  } else {
+    parts_.paths->put_fields(packet, path, 1, true, now);
+  }
 }
 
 // A peer in bitmap mode gets the run of pending responses from `pending` on. Any other gets one request for all from

@@ -72,6 +72,7 @@ class Retransmissions {
   bool resend(Sequence sequence, PayloadCursor& cursor, TransmitBatch& batch, Instant now) const;
   bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch,
                    Instant now) const;
+  void put_path(wire::Packet& packet, Sequence sequence, std::uint8_t path, Instant now) const;
   [[nodiscard]] Rerequested read_rerequest(Sequence pending, const Message& message) const;
   bool resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch,
                       Instant now) const;

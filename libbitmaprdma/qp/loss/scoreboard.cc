@@ -31,6 +31,7 @@ bool Scoreboard::request_retransmission(Sequence sequence, std::uint32_t payload
 
 void Scoreboard::left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path, Instant now) {
   window().retransmitted(psn_of(sequence), path, now);
+  if (is_acked(sequence)) return;  // a repeat
   ++retransmitted_;
   flight_.pipe += payload;
 }

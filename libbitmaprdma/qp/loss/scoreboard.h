@@ -84,6 +84,9 @@ class Scoreboard : public SentWindow {
   void suspect(Sequence sequence) { window().suspect(psn_of(sequence)); }  // kSentUnacked -> kSuspectedLost
   // To be retransmitted; false (nothing done) if it is acknowledged or pending already.
   bool request_retransmission(Sequence sequence, std::uint32_t payload);
+  // An acknowledged packet is to leave once more, to ask the peer something. It stays acknowledged: nothing in flight
+  // changes. False (nothing done): it is pending already.
+  bool request_repeat(Sequence sequence) { return window().request_repeat(psn_of(sequence)); }
   void left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path, Instant now);
 
   // --- acknowledged ---

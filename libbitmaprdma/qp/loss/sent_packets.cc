@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/check.h"
+
 namespace brdma::qp {
 
 using bitmap::EntryState;
@@ -170,13 +172,13 @@ void SentPackets::withdraw(Instant made, Instant now) const {
 
 void SentPackets::left_again(Sequence sequence, std::uint32_t payload, std::uint8_t path, Instant now) const {
   parts_.scoreboard.left_again(sequence, payload, path, now);
+  if (parts_.scoreboard.is_acked(sequence)) return;  // a repeat: nothing is awaited of it
   note_left(sequence, now);
   trace(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
 }
 
-Sequence SentPackets::newest_open(Instant now) const {
+Sequence SentPackets::newest_open() const {
   Sequence last = parts_.scoreboard.next() - 1;
-  if (parts_.scoreboard.unacked() == 0) reopen(last, message_of(last), now);
   while (parts_.scoreboard.is_acked(last)) --last;
   return last;
 }
@@ -185,6 +187,11 @@ Sequence SentPackets::oldest_open() const {
   Sequence first = parts_.scoreboard.base();
   while (parts_.scoreboard.is_acked(first)) ++first;
   return first;
+}
+
+void SentPackets::repeat(Sequence sequence, Counter cause) const {
+  BRDMA_CHECK(!message_of(sequence).answered());  // a response that has arrived shows that its request was executed
+  if (parts_.scoreboard.request_repeat(sequence)) parts_.env.count(cause);
 }
 
 }  // namespace brdma::qp

@@ -68,7 +68,7 @@ class SentPackets {
   void acknowledge_run(Sequence from, Sequence to, Instant now) const;
   // The request of a message with responses has arrived.
   void request_arrived(Message& message) const;
-  // An acknowledged packet was not kept after all, or its acknowledgement is to be repeated: it counts as in flight.
+  // An acknowledged packet was not kept after all: it counts as in flight.
   void reopen(Sequence sequence, const Message& message, Instant now) const;
 
   // --- lost ---
@@ -91,11 +91,12 @@ class SentPackets {
   void note_left(Sequence sequence, Instant now) const { judge_sent(parts_.judge, parts_.id, sequence, now); }
 
   // --- for a probe ---
-  // The newest unacknowledged packet. If all have arrived but their execution is not acknowledged (the last
-  // acknowledgement was lost), the newest of all is opened again: a duplicate is acknowledged.
-  Sequence newest_open(Instant now) const;
-  // The oldest unacknowledged packet. Precondition: there is one.
+  // The newest and the oldest unacknowledged packet. Precondition: there is one.
+  [[nodiscard]] Sequence newest_open() const;
   [[nodiscard]] Sequence oldest_open() const;
+  // All have arrived, but their execution is not acknowledged: the last acknowledgement was lost. A duplicate brings
+  // another, so this packet leaves once more. It stays acknowledged.
+  void repeat(Sequence sequence, Counter cause) const;
 
  private:
   void acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now) const;

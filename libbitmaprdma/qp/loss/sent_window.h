@@ -33,7 +33,7 @@ class SentWindow {
   [[nodiscard]] std::uint32_t entries_max() const { return window_.window(); }
   [[nodiscard]] std::uint32_t room() const { return window_.room(); }
   [[nodiscard]] std::uint32_t unacked() const { return window_.unacked(); }
-  [[nodiscard]] std::uint32_t pending() const { return window_.pending(); }  // to be retransmitted
+  [[nodiscard]] std::uint32_t pending() const { return window_.pending(); }  // to be retransmitted, or repeated
   [[nodiscard]] const bitmap::SendEntry& entry(Sequence sequence) const { return window_.entry(psn_of(sequence)); }
   [[nodiscard]] bitmap::EntryState state(Sequence sequence) const { return entry(sequence).state; }
   [[nodiscard]] bool is_acked(Sequence sequence) const { return state(sequence) == bitmap::EntryState::kAcked; }

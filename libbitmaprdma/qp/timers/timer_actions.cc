@@ -28,9 +28,10 @@ void TimerActions::fire_retransmission(Instant now) const {
     return;
   }
   if (parts_.lengths.follows_irn()) return retransmit_by_irn(now);
+  if (board.unacked() == 0) return repeat(board.next() - 1, now);
   timers.add_undecided(board.unacked(), now);
   timers.grant(2);
-  const Sequence last = parts_.packets.newest_open(now), first = parts_.packets.oldest_open();
+  const Sequence last = parts_.packets.newest_open(), first = parts_.packets.oldest_open();
   for (Sequence at = board.base(); at < board.next(); ++at) parts_.packets.suspect(at, now);
   const std::uint32_t waiting = board.unacked() - board.pending();
   std::uint32_t again = parts_.packets.retransmit_range(first, first + 1, Counter::kRetransmittedTimeout, now);
@@ -39,11 +40,18 @@ void TimerActions::fire_retransmission(Instant now) const {
   parts_.inquiries.on_timed_out(timers.backoff() == 1 ? waiting : again, now);
 }
 
+// Nothing is missing but the acknowledgement that all is executed. A silence, of one packet.
+void TimerActions::repeat(Sequence sequence, Instant now) const {
+  parts_.timers.grant(1);
+  parts_.packets.repeat(sequence, Counter::kRetransmittedTimeout);
+  parts_.inquiries.on_timed_out(1, now);
+}
+
 // The oldest, and all missing packets before a received one.
 void TimerActions::retransmit_by_irn(Instant now) const {
   const Scoreboard& board = parts_.scoreboard;
   parts_.timers.grant(1);
-  if (board.unacked() == 0) parts_.packets.reopen(board.base(), parts_.packets.message_of(board.base()), now);
+  if (board.unacked() == 0) return parts_.packets.repeat(board.base(), Counter::kRetransmittedTimeout);
   const Sequence first = parts_.packets.oldest_open();
   parts_.packets.retransmit_range(first, std::max(first + 1, board.arrived_end()), Counter::kRetransmittedTimeout, now);
 }
@@ -63,7 +71,9 @@ void TimerActions::fire_probe(Instant now) const {
     packets.retransmit_range(blocking, blocking + 1, Counter::kRetransmittedProbe, now);
     parts_.timers.grant(2);
   }
-  const Sequence probe = parts_.id.bitmap_agreed ? packets.newest_open(now) : parts_.gaps.first_missing();
+  if (parts_.id.bitmap_agreed && board.unacked() == 0)
+    return packets.repeat(board.next() - 1, Counter::kRetransmittedProbe);
+  const Sequence probe = parts_.id.bitmap_agreed ? packets.newest_open() : parts_.gaps.first_missing();
   if (probe == board.next()) return;
   const Message& message = packets.message_of(probe);
   if (message.answered() && parts_.receiver.seen() <= message.first) {

@@ -60,6 +60,7 @@ class TimerActions {
   void on_evidence(Instant sent, Instant now) const;
 
  private:
+  void repeat(Sequence sequence, Instant now) const;
   void retransmit_by_irn(Instant now) const;
 
   Parts parts_;

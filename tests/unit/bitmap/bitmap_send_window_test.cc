@@ -167,6 +167,36 @@ TEST(SendWindow, RemembersWhenAnEntryWasSentOverTheWrapOfItsClock) {
   EXPECT_GT(seen, at - 64_ns);
 }
 
+TEST(SendWindow, AnAckedEntryIsRepeatedAndStaysAcked) {
+  SendWindow window = with_entry_in(kAcked);
+  EXPECT_TRUE(window.request_repeat(Psn{1003}));
+  EXPECT_FALSE(window.request_repeat(Psn{1003})) << "pending already";
+  EXPECT_EQ(window.next_pending(Psn{1003}), Psn{1003});
+  EXPECT_EQ(window.unacked(), 1u);
+  window.retransmitted(Psn{1003}, 2, Instant{} + 1_ms);
+  EXPECT_EQ(window.entry(Psn{1003}).state, kAcked);
+  EXPECT_EQ(window.entry(Psn{1003}).transmissions, 2);
+  EXPECT_EQ(window.pending(), 0u);
+  EXPECT_EQ(window.unacked(), 1u);
+}
+
+TEST(SendWindow, ARepeatIsForgottenWhenTheBasePassesIt) {
+  SendWindow window = with_entry_in(kAcked);
+  window.request_repeat(Psn{1003});
+  EXPECT_EQ(window.advance(), 1u);
+  EXPECT_EQ(window.pending(), 0u);
+  EXPECT_EQ(window.next_pending(Psn{1004}), window.next());
+}
+
+TEST(SendWindow, APacketThatWasNotKeptIsNoRepeat) {
+  SendWindow window = with_entry_in(kAcked);
+  window.request_repeat(Psn{1003});
+  window.unacknowledge(Psn{1003});
+  EXPECT_EQ(window.pending(), 0u);
+  EXPECT_TRUE(window.request_retransmission(Psn{1003}));
+  EXPECT_EQ(window.pending(), 1u);
+}
+
 TEST(SendWindow, FindsPendingEntriesAmongManySentLater) {
   SendWindow window{Psn{100}, WindowShape{.window = 1u << 16}, pool};
   window.sent_run(10, 0, Instant{});

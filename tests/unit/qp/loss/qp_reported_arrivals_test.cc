@@ -79,6 +79,16 @@ TEST(ReportedArrivals, OnlyNewsIsProgress) {
   EXPECT_EQ(parts.timers.progress(), parts.now);
 }
 
+// A receive is missing there: the peer lives, and must not exceed the retry limit.
+TEST(ReportedArrivals, AnyAnswerIsProgressWhereAllHaveArrived) {
+  SenderParts parts;
+  parts.write(2);
+  Acknowledgement(parts, {0, 1}).arrives();
+  parts.pass(1_ms);
+  Acknowledgement(parts, {0, 1}).arrives();
+  EXPECT_EQ(parts.timers.progress(), parts.now);
+}
+
 TEST(ReportedArrivals, AnArrivedRequestStillWaitsForItsResponses) {
   SenderParts parts;
   parts.write(1);

@@ -202,17 +202,25 @@ TEST(SentPackets, TheOldestAndTheNewestOpenPacket) {
   parts.acknowledge(0);
   parts.acknowledge(4);
   EXPECT_EQ(parts.sent().oldest_open(), 1u);
-  EXPECT_EQ(parts.sent().newest_open(parts.now), 3u);
+  EXPECT_EQ(parts.sent().newest_open(), 3u);
 }
 
-TEST(SentPackets, WhereAllHaveArrivedTheNewestIsOpenedAgain) {
+TEST(SentPackets, ARepeatedPacketStaysAcknowledged) {
   SenderParts parts;
   parts.write(2);
   parts.acknowledge(0);
   parts.acknowledge(1);
-  EXPECT_EQ(parts.sent().newest_open(parts.now), 1u);
-  EXPECT_FALSE(parts.scoreboard.is_acked(1));
-  EXPECT_TRUE(parts.scoreboard.is_acked(0));
+  for (int i = 0; i < 2; ++i) parts.sent().repeat(1, Counter::kRetransmittedProbe);
+  EXPECT_EQ(parts.count(Counter::kRetransmittedProbe), 1u) << "once until it leaves";
+  EXPECT_EQ(parts.scoreboard.pending(), 1u);
+  const qp::Flight before = parts.scoreboard.flight();
+  parts.pass(1_ms);
+  parts.leaves_again(1);
+  EXPECT_TRUE(parts.scoreboard.is_acked(1));
+  EXPECT_EQ(parts.scoreboard.flight(), before);
+  EXPECT_EQ(parts.scoreboard.retransmitted(), 0u);
+  EXPECT_EQ(parts.scoreboard.pending(), 0u);
+  EXPECT_EQ(parts.scoreboard.entry(1).transmissions, 2u) << "its acknowledgement is no RTT sample";
 }
 
 }  // namespace

@@ -28,6 +28,14 @@ std::vector<Sequence> in_state(const SenderParts& parts, EntryState state) {
   return found;
 }
 std::vector<Sequence> pending(const SenderParts& parts) { return in_state(parts, EntryState::kRetransmitPending); }
+// Those that leave next, acknowledged ones included.
+std::vector<Sequence> leaving(const SenderParts& parts) {
+  std::vector<Sequence> found;
+  const Scoreboard& board = parts.scoreboard;
+  for (Sequence at = board.next_pending(board.base()); at < board.next(); at = board.next_pending(at + 1))
+    found.push_back(at);
+  return found;
+}
 std::vector<Sequence> suspected(const SenderParts& parts) { return in_state(parts, EntryState::kSuspectedLost); }
 std::vector<Sequence> untouched(const SenderParts& parts) { return in_state(parts, EntryState::kSentUnacked); }
 
@@ -114,7 +122,10 @@ TEST(TimerActions, IfAllHaveArrivedATimeoutResendsTheLast) {
   parts.write(3);
   for (Sequence at = 0; at < 3; ++at) parts.acknowledge(at);
   time_out(parts);
-  EXPECT_THAT(pending(parts), ElementsAre(2));
+  EXPECT_THAT(leaving(parts), ElementsAre(2));
+  EXPECT_TRUE(parts.scoreboard.is_acked(2));
+  EXPECT_EQ(parts.count(Counter::kRetransmittedTimeout), 1U);
+  EXPECT_EQ(granted(parts), 1U);
   EXPECT_EQ(timed_out(parts), 1U);
 }
 
@@ -231,7 +242,8 @@ TEST(TimerActions, IrnResendsTheBaseIfAllHaveArrived) {
   parts.write(3);
   for (Sequence at = 0; at < 3; ++at) parts.acknowledge(at);
   time_out(parts);
-  EXPECT_THAT(pending(parts), ElementsAre(0));
+  EXPECT_THAT(leaving(parts), ElementsAre(0));
+  EXPECT_TRUE(parts.scoreboard.is_acked(0));
 }
 
 // --- TLP ---
@@ -264,7 +276,24 @@ TEST(TimerActions, IfAllHaveArrivedAProbeResendsTheLast) {
   parts.acknowledge(0);
   parts.acknowledge(1);
   probe(parts);
-  EXPECT_THAT(pending(parts), ElementsAre(1));
+  EXPECT_THAT(leaving(parts), ElementsAre(1));
+  EXPECT_EQ(parts.count(Counter::kRetransmittedProbe), 1U);
+}
+
+TEST(TimerActions, WhatHasArrivedIsStillAcknowledgedAfterAProbe) {
+  SenderParts parts;
+  parts.write(2);
+  parts.acknowledge(0);
+  parts.acknowledge(1);
+  probe(parts);
+  EXPECT_EQ(parts.packets_in_flight(), 0U);
+  parts.leaves_again(1);
+  EXPECT_EQ(parts.packets_in_flight(), 0U);
+  EXPECT_TRUE(parts.scoreboard.is_acked(1));
+  parts.write(1);
+  parts.pass(5_ms);
+  time_out(parts);
+  EXPECT_THAT(leaving(parts), ElementsAre(2));
 }
 
 // It may be lost as well, and everything waits for it.

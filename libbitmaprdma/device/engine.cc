@@ -57,7 +57,7 @@ void Engine::Impl::settle() {
 }
 
 void Engine::Impl::take_events(QueuePair* qp) {
-  for (int event = qp->take_async_event(); event >= 0; event = qp->take_async_event()) {
+  for (int event = qp->events().take(); event >= 0; event = qp->events().take()) {
     notifications.push_back({kind_of(event), qp->identity().user});
   }
 }
@@ -91,7 +91,7 @@ void Engine::Impl::refresh_timers() {
     if (qp->known_idle) {
       BRDMA_CHECK_SLOW(!qp->next_timeout() && qp->requester().packets_in_flight() == 0);
       timers.take_away(qp);
-      qp->count_in_flight(0);
+      qp->set_in_flight(*qp->identity().send_cq, 0);
       continue;
     }
     timers.set(qp, qp->next_timeout());
@@ -126,8 +126,8 @@ void Engine::handle_timeout(Instant now) {
 bool Engine::has_notifications() const {
   const Impl& me = *impl_;
   if (me.environment.has_notices() || !me.notifications.empty() || !me.environment.arrivals.empty()) return true;
-  for (const QueuePair* qp : me.touched_pairs) {
-    if (qp->has_async_event()) return true;
+  for (QueuePair* qp : me.touched_pairs) {
+    if (qp->events().any()) return true;
   }
   return false;
 }

@@ -70,7 +70,7 @@ struct Engine::Impl {
       qp->timer_is_stale = true;
       stale_timers.push_back(qp);
     }
-    if (qp->has_async_event()) [[unlikely]]
+    if (qp->events().any()) [[unlikely]]
       take_events(qp);
     if (environment.has_notices()) [[unlikely]]
       collect_notices();

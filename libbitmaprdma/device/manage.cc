@@ -4,8 +4,10 @@
 // pair pays for a pointer. A change costs a walk over the queue pairs, and nothing on the data path.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "device/engine_impl.h"
+#include "qp/state/management.h"
 
 namespace brdma {
 namespace {
@@ -38,6 +40,7 @@ BitmapReport bitmap_report(std::uint32_t window, const bitmap::WindowUse& use, c
 }
 
 void report_reliable(const QueuePair& qp, QueuePairReport& report, Instant now) {
+  const qp::RequesterManagement sending{qp.requester()};
   const auto sender = qp.requester().snapshot();
   const auto receiver = qp.responder().snapshot();
   const RecoveryConfig& recovery = *qp.identity().recovery;
@@ -61,15 +64,14 @@ void report_reliable(const QueuePair& qp, QueuePairReport& report, Instant now) 
   report.held_bytes = receiver.held_bytes;
   report.receives = receiver.receives;
   report.limits = qp.responder().limits(now);
-  report.response_limits = qp.requester().limits(now);
-  report.response_gaps = qp.requester().open_gaps(now).size();
+  report.response_limits = sending.limits(now);
+  report.response_gaps = sending.open_gaps(now).size();
   report.receive_paths = qp.responder().receive_paths(now);
-  report.response_paths = qp.requester().receive_paths(now);
+  report.response_paths = sending.receive_paths(now);
   report.send_bitmap = bitmap_report(sender.window, sender.bitmap, recovery);
   report.receive_bitmap = bitmap_report(receiver.window, receiver.bitmap, recovery);
   report.state_bytes = receiver.state_bytes + sender.bitmap.bytes;
-  const std::size_t paths = qp.requester().path_count();
-  for (std::size_t i = 0; paths > 1 && i < paths; ++i) report.paths.push_back(qp.requester().path_status(i));
+  if (std::vector<qp::PathStatus> paths = sending.send_paths(); paths.size() > 1) report.paths = std::move(paths);
 }
 
 void report_unreliable(const qp::Unreliable& qp, QueuePairReport& report) {
@@ -132,7 +134,7 @@ Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryE
   }
   for (const auto& [qp, config] : wanted) {
     if (only != nullptr && qp != only) continue;
-    qp->set_recovery(shared(me, config), now);
+    qp->manage().set_recovery(shared(me, config), now);
     me.touched(qp);
   }
   drop_unused(me);
@@ -177,7 +179,7 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn, Instant now) co
   } else {
     report_reliable(*qp, report, now);
   }
-  report.memory = qp->memory();
+  report.memory = qp::memory_use(*qp);
   report.recovery = *identity.recovery;
   report.own_recovery = identity.recovery != &impl_->config.recovery;
   report.statistics = qp->statistics();
@@ -188,7 +190,7 @@ std::vector<qp::OpenGap> Engine::open_gaps(std::uint32_t qpn, Instant now) const
   const QueuePair* const qp = impl_->queue_pairs.find(qpn);
   if (qp == nullptr || qp->unreliable() != nullptr) return {};
   std::vector<qp::OpenGap> open = qp->responder().open_gaps(now);
-  const std::vector<qp::OpenGap> responses = qp->requester().open_gaps(now);
+  const std::vector<qp::OpenGap> responses = qp::RequesterManagement{qp->requester()}.open_gaps(now);
   open.insert(open.end(), responses.begin(), responses.end());
   return open;
 }
@@ -205,7 +207,7 @@ Result<qp::RetransmitRequested, int> Engine::retransmit(std::uint32_t qpn, const
   if (qp == nullptr) return ENOENT;
   if (qp->unreliable() != nullptr || !qp->identity().can_receive()) return EINVAL;
   const qp::RetransmitRequested asked =
-      which.gaps ? qp->retransmit_gaps(which.psn, now) : qp->retransmit(which.psn, which.count, now);
+      which.gaps ? qp->manage().retransmit_gaps(which.psn, now) : qp->manage().retransmit(which.psn, which.count, now);
   if (asked.packets == 0) return ERANGE;
   me.environment.note(now, qpn, trace::EventType::kRetransmitRequested, asked.first.value(), asked.packets, asked.gaps);
   me.touched(qp);

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "device/engine_impl.h"
+#include "qp/state/management.h"
 
 namespace brdma {
 namespace {
@@ -18,7 +19,7 @@ void for_each_towards(Engine::Impl& me, const IpAddress& peer, const Function& f
 
 void set_managed(Engine::Impl& me, const IpAddress& peer, congestion::ManagedDestination* destination) {
   for_each_towards(me, peer, [&](QueuePair& qp) {
-    qp.set_managed(destination);
+    qp.manage().set_managed(destination);
     me.touched(&qp);
   });
 }
@@ -133,7 +134,7 @@ void Engine::Impl::note_peer(QueuePair* qp) {
   if (managed.empty()) [[likely]]
     return;
   const qp::Identity& identity = qp->identity();
-  if (identity.type == QpType::kRc) qp->set_managed(managed.find(identity.attributes.peer_address));
+  if (identity.type == QpType::kRc) qp->manage().set_managed(managed.find(identity.attributes.peer_address));
 }
 
 }  // namespace brdma

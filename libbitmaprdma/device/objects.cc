@@ -5,6 +5,8 @@
 #include "device/engine_impl.h"
 #include "qp/queues/shared_receive_queue.h"
 #include "qp/state/limits.h"
+#include "qp/state/management.h"
+#include "qp/state/prefetch.h"
 
 namespace brdma {
 namespace {
@@ -126,7 +128,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
   me.settle();
   const qp::Identity identity = qp->identity();
   me.ready.remove(qp);
-  qp->count_in_flight(0);
+  qp->set_in_flight(*identity.send_cq, 0);
   if (me.given_out == qp) me.given_out = nullptr;
   if (me.last_posted == qp) me.last_posted = nullptr;
   me.timers.set(qp, std::nullopt);
@@ -145,7 +147,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
 }
 
 void Engine::send_final_acks(QueuePair* qp) {
-  qp->send_final_acks();
+  qp->manage().send_final_acks();
   impl_->touched(qp);
 }
 
@@ -179,15 +181,15 @@ void Engine::Impl::fetch_next(QueuePair* qp) {
   const bool as_expected = last_posted != nullptr && last_posted->posted_next() == qpn;
   if (last_posted != nullptr && !as_expected) last_posted->set_posted_next(qpn);
   last_posted = qp;
-  if (!as_expected) return qp->fetch_halves(user_bytes);
+  if (!as_expected) return QueuePair::Prefetch{*qp}.halves(user_bytes);
   QueuePair* next = queue_pairs.guess(qp->posted_next());
   if (next == nullptr) return;
-  next->fetch_slots();
+  QueuePair::Prefetch{*next}.slots();
   next = queue_pairs.guess(next->posted_next());
   if (next == nullptr) return;
-  next->fetch_halves(user_bytes);
+  QueuePair::Prefetch{*next}.halves(user_bytes);
   next = queue_pairs.guess(next->posted_next());
-  if (next != nullptr) next->fetch_self();
+  if (next != nullptr) QueuePair::Prefetch{*next}.self();
 }
 
 Status Engine::check_send(const QueuePair* qp, std::span<const SendRequest> requests) const {

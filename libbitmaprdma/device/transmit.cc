@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "device/engine_impl.h"
+#include "qp/turn/transmission.h"
 
 namespace brdma {
 namespace {
@@ -20,6 +21,12 @@ constexpr std::int32_t kWord = 4;
 // payload), so that one batch is one turn. A remainder would make a second turn, for which all others wait. Without GSO
 // a packet.
 constexpr std::uint32_t kLargestPayload = 4096, kTurnBytesMax = 15 * kLargestPayload;
+
+// Share of a turn among queue pairs.
+std::uint32_t turn_percent(const QueuePair& qp) {
+  const congestion::ManagedDestination* const managed = qp.requester().managed();
+  return managed == nullptr ? 100 : managed->weight_percent;
+}
 
 }  // namespace
 
@@ -70,7 +77,7 @@ void Engine::Impl::take_turn(QueuePair* qp, qp::TransmitBatch& batch) {
   const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
   ready.remove(qp);
   if (qp->turn_left <= 0) {
-    const std::int32_t turn = turn_words * static_cast<std::int32_t>(qp->turn_percent()) / 100;
+    const std::int32_t turn = turn_words * static_cast<std::int32_t>(turn_percent(*qp)) / 100;
     qp->turn_left = static_cast<std::int16_t>(qp->turn_left + turn);
     if (qp->turn_left <= 0) [[unlikely]]  // its turns are shorter than others', and its last batch was longer
       return ready.push_back(qp, large);

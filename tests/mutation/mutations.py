@@ -62,8 +62,8 @@ MUTATIONS = [
     ("a silent peer is never given up", "qp/timers/deadlines.cc", {
         "  return from + lengths().retries();": "  return std::nullopt;",
     }),
-    ("an error flushes the receives no more", "qp/state/queue_pair.cc", {
-        ": responder_.flush(now); }": ": void(); }",
+    ("an error flushes the receives no more", "qp/state/state_machine.cc", {
+        ": pair_.responder_.flush(now);": ": void();",
     }),
     # --- limits ---
     ("the peer's credit is not looked at", "qp/send/admission.h", {
@@ -113,26 +113,26 @@ MUTATIONS = [
             "if (large_.first != nullptr) return large_.first;",
     }),
     # --- who may do what ---
-    ("a packet's token is not compared", "qp/state/queue_pair.h", {
-        "if (packet.bxth.token == identity_.own_token && packet.bxth": "if (packet.bxth",
-        "return wire::token_of(packet) == identity_.own_token &&\n           wire::source_qpn_of(packet)":
+    ("a packet's token is not compared", "qp/state/reception.h", {
+        "return bxth.token == id.own_token && bxth": "return bxth",
+        "return wire::token_of(packet) == id.own_token && wire::source_qpn_of(packet)":
             "return wire::source_qpn_of(packet)",
     }),
-    ("a packet's source queue pair is not compared", "qp/state/queue_pair.h", {
-        " && packet.bxth.source_qpn == identity_.attributes.destination_qpn": "",
-        " &&\n           wire::source_qpn_of(packet) == identity_.attributes.destination_qpn;": ";",
+    ("a packet's source queue pair is not compared", "qp/state/reception.h", {
+        " && bxth.source_qpn == id.attributes.destination_qpn": "",
+        " && wire::source_qpn_of(packet) == id.attributes.destination_qpn;": ";",
     }),
     ("a plain acknowledgement's token is not compared", "qp/loss/ack_fast_path.cc", {
         "ack.token != identity_.own_token || ": "",
     }),
-    ("standard packets are taken for ever", "qp/state/negotiate.cc", {
-        "if (now < identity_.standard_until) return false;": "return false;",
+    ("standard packets are taken for ever", "qp/negotiate/negotiator.cc", {
+        "if (now < me_.id.standard_until) return false;": "return false;",
     }),
-    ("standard packets of any PSN in the window are taken", "qp/state/queue_pair.cc", {
-        "identity_.bitmap_agreed && ahead >=": "false && ahead >=",
+    ("standard packets of any PSN in the window are taken", "qp/state/reception.cc", {
+        "beyond = pair_.identity_.bitmap_agreed &&": "beyond = false &&",
     }),
-    ("CAPS are believed of anybody", "qp/state/negotiate.cc", {
-        "const bool proven = caps.echo == identity_.own_token;": "const bool proven = true;",
+    ("CAPS are believed of anybody", "qp/negotiate/negotiator.cc", {
+        "const bool proven = caps.echo == me_.id.own_token;": "const bool proven = true;",
     }),
     ("an acknowledgement may be ahead of what was sent", "qp/loss/handle_ack.cc", {
         "return base > board.next() || (ack": "return (ack",
@@ -316,8 +316,8 @@ MUTATIONS = [
             "return TransmitInterest::kNewData;",
     }),
     ("what is left of a queue pair that has ended does not want to leave", "qp/state/interest.cc", {
-        "if (identity_.state == QpState::kErr) return responder_.interest(now);":
-            "if (identity_.state == QpState::kErr) return TransmitInterest::kNone;",
+        "if (pair_.identity_.state == QpState::kErr) return responder.interest(now);":
+            "if (pair_.identity_.state == QpState::kErr) return TransmitInterest::kNone;",
     }),
     ("nothing follows a batch of UC or UD", "device/transmit.cc", {
         "out.more = qp != nullptr || me.given_out != nullptr;": "out.more = qp != nullptr;",

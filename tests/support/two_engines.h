@@ -24,7 +24,7 @@
 
 #include "base/random.h"
 #include "device/engine.h"
-#include "qp/state/queue_pair.h"
+#include "qp/state/management.h"
 #include "support/tokens.h"
 #include "trace/events.h"
 #include "trace/text.h"
@@ -124,7 +124,7 @@ class TwoEngines {
     for (int i = 0; i < 2; ++i) connect(i);
     if (options.want_local) {
       for (int i = 0; i < 2; ++i)
-        if (side[i].config.local_memory != nullptr) side[i].qp->want_local();
+        if (side[i].config.local_memory != nullptr) side[i].qp->manage().want_local();
     }
     if (options.settle) {
       run_for(std::max(2_ms, options.one_way_delay * 4));  // each side asks and is answered

@@ -4,8 +4,6 @@
 #include <array>
 
 #include "qp/inquiry/link_inquiries.h"
-#include "qp/send/requester_impl.h"
-#include "wire/link_state.h"
 
 namespace brdma::qp {
 namespace {
@@ -33,55 +31,50 @@ void LinkInquiries::on_timed_out(std::uint32_t packets, Instant now) const {
   if (state.inquiry->is_held_back(id_.recovery->wan, now)) env_.count(Counter::kLinkStateInquiriesLimited);
 }
 
-bool Requester::inquiry_due(Instant now) const {
-  const Impl& me = *impl_;
-  if (!me.path.signals || !me.path.signals->inquiry) [[likely]]
+bool LinkInquiries::is_due(Instant now) const {
+  if (!signals_ || !signals_->inquiry) [[likely]]
     return false;
-  return me.id.can_send() && me.id.bitmap_agreed && me.id.peer_knows_link_state &&
-         me.path.signals->inquiry->is_due(me.id.recovery->wan, now);
+  return id_.can_send() && id_.bitmap_agreed && id_.peer_knows_link_state &&
+         signals_->inquiry->is_due(id_.recovery->wan, now);
 }
 
 // With the addresses and ports of the data, so that it takes the same path.
-bool Requester::poll_inquiry(TransmitBatch& batch, Instant now) {
-  if (impl_ == nullptr || !inquiry_due(now)) [[likely]]
-    return false;
-  Impl& me = *impl_;
+bool LinkInquiries::poll(TransmitBatch& batch, Duration replies, Instant now) const {
   if (!batch.fits(wire::kBthSize + wire::kLinkStateInquirySize + wire::kIcrcSize, 0, true)) return false;
-  const std::uint64_t nonce = me.env.nonces.next();
-  const wire::LinkStateInquiry inquiry{.source_qpn = me.id.qpn,
+  const std::uint64_t nonce = env_.nonces.next();
+  const wire::LinkStateInquiry inquiry{.source_qpn = id_.qpn,
                                        .hop = 0,
-                                       .hop_limit = static_cast<std::uint8_t>(me.id.recovery->wan.hop_limit),
+                                       .hop_limit = static_cast<std::uint8_t>(id_.recovery->wan.hop_limit),
                                        .nonce = nonce};
   std::array<std::byte, wire::kLinkStateInquirySize> body;
   const std::size_t size = wire::emit_link_state_inquiry(inquiry, body.data());
   wire::Bth bth;
   bth.opcode = static_cast<std::uint8_t>(wire::Control::kLinkStateInquiry);
-  bth.dest_qpn = me.id.attributes.destination_qpn;
+  bth.dest_qpn = id_.attributes.destination_qpn;
   batch.add_control(bth, ConstBytes{body.data(), size});
-  me.path.signals->inquiry->asked(nonce, now + me.timer_lengths().replies(), now);
-  me.env.count(Counter::kLinkStateInquiriesSent);
+  signals_->inquiry->asked(nonce, now + replies, now);
+  env_.count(Counter::kLinkStateInquiriesSent);
   return true;
 }
 
 // More congested links than the threshold: the destination's rate is reduced at once.
-void Requester::handle_link_state(const wire::LinkStateFeedback& feedback) {
-  Impl& me = *impl_;
-  me.env.count(Counter::kLinkStateFeedback);
-  recovery::LinkInquiry* const inquiry = me.path.signals ? me.path.signals->inquiry.get() : nullptr;
-  if (inquiry == nullptr) return me.env.count(Counter::kLinkStateUnasked);
-  const WanConfig& config = me.id.recovery->wan;
+void LinkInquiries::on_feedback(const wire::LinkStateFeedback& feedback) const {
+  env_.count(Counter::kLinkStateFeedback);
+  recovery::LinkInquiry* const inquiry = signals_ ? signals_->inquiry.get() : nullptr;
+  if (inquiry == nullptr) return env_.count(Counter::kLinkStateUnasked);
+  const WanConfig& config = id_.recovery->wan;
   const recovery::LinkFacts link = facts_of(feedback);
   switch (inquiry->on_reply(feedback.nonce, link, config)) {
     case recovery::LinkInquiry::Verdict::kUnasked:
-      return me.env.count(Counter::kLinkStateUnasked);
+      return env_.count(Counter::kLinkStateUnasked);
     case recovery::LinkInquiry::Verdict::kRepeated:
-      return me.env.count(Counter::kLinkStateRepeated);
+      return env_.count(Counter::kLinkStateRepeated);
     case recovery::LinkInquiry::Verdict::kTaken:
       break;
   }
-  if (recovery::is_congested(link, config)) me.env.count(Counter::kLinksCongested);
+  if (recovery::is_congested(link, config)) env_.count(Counter::kLinksCongested);
   if (inquiry->congested() <= config.congested_links) return;
-  me.env.congested_peers.push_back(me.id.attributes.peer_address);
+  env_.congested_peers.push_back(id_.attributes.peer_address);
   inquiry->close();
 }
 
@@ -103,21 +96,6 @@ void LinkInquiries::conclude(Instant now) const {
     }
   }
   inquiry.close();
-}
-
-void Requester::set_managed(congestion::ManagedDestination* destination) {
-  if (impl_ == nullptr || (destination == nullptr && !impl_->path.signals)) return;
-  made(impl_->path.signals).managed = destination;
-}
-
-congestion::ManagedDestination* Requester::managed() const {
-  return impl_ != nullptr && impl().path.signals ? impl().path.signals->managed : nullptr;
-}
-
-Bandwidth Requester::delivered() const {
-  if (impl_ == nullptr) return {};
-  // The window's own rate covers rounds that it bounded: without a bound, or with little to send, there are none.
-  return Bandwidth::from_bps(std::max(impl_->path.congestion.delivered(), impl_->path.congestion.throughput()) * 8);
 }
 
 }  // namespace brdma::qp

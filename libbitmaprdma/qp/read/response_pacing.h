@@ -1,7 +1,8 @@
 // qp/read/response_pacing.h - private: READ responses at a rate. The responder has no RTT samples; the requester knows
 // the time of the request and of the first response. So where the control uses RTT samples, requests are paced: a READ
 // request takes as many tokens as its responses will have bytes, from a bucket of its own. Marks on responses become
-// CNPs to the responder, which paces by those (queue_pair.cc: poll_responses); with `both` either side does its part.
+// CNPs to the responder, which paces by those (qp/turn/transmission.cc: poll_responses); with `both` either side does
+// its part.
 //
 // Re-requests are charged, but do not wait: they are few, and new READs wait for them.
 #pragma once

@@ -1,16 +1,23 @@
 // qp/receive/single_write.cc - fast path of a datagram: a WRITE of one packet (fast_writes.h), parsed in place.
 #include "qp/receive/responder_impl.h"
-#include "qp/state/queue_pair.h"
+#include "qp/state/reception.h"
 
 namespace brdma {
 namespace {
 
 constexpr std::uint8_t kEcnCongested = 3;  // of the traffic class (RFC 3168)
 
+bool takes_single_writes(const qp::Identity& id) {
+  return id.type == QpType::kRc && id.can_receive() && id.bitmap_agreed && id.receiving_paths == 1;
+}
+
 }  // namespace
 
 bool QueuePair::take_single_write(const Datagram& datagram, Instant now) {
-  if (!takes_single_writes() || datagram.traffic_class % 4 == kEcnCongested || !is_peers(datagram.bytes)) return false;
+  if (!takes_single_writes(identity_) || datagram.traffic_class % 4 == kEcnCongested ||
+      !qp::is_peers(identity_, datagram.bytes)) {
+    return false;
+  }
   const wire::SingleWrite write = wire::parse_single_write(datagram.bytes);
   qp::Responder::Impl& responder = responder_.impl();
   std::byte* const to = responder.fast_writes().place_of(write);

@@ -28,7 +28,7 @@ struct ResponsePace {
 struct CongestionState {
   // No part of it delays output, has something to send, or has a deadline: as if it did not exist. That is the state
   // after a packet waited too long once, without consequences.
-  [[nodiscard, gnu::cold]] bool is_idle(const WanConfig& config) const;  // pace.cc
+  [[nodiscard, gnu::cold]] bool is_idle(const WanConfig& config) const;  // pacing.cc
 
   std::optional<congestion::RateControl> rate;  // none: the window alone
   std::optional<congestion::Pacer> spread;      // the window leaves over a round trip, not at once
@@ -46,6 +46,10 @@ struct CongestionState {
 // It is to be honoured: something of it delays output, is to be sent, or has a deadline.
 [[nodiscard]] inline bool has_signals(const std::unique_ptr<CongestionState>& state, const WanConfig& config) {
   return state && !state->is_idle(config);
+}
+// nullptr: no rate is kept.
+[[nodiscard]] inline congestion::RateControl* own_rate(const std::unique_ptr<CongestionState>& state) {
+  return state && state->rate ? &*state->rate : nullptr;
 }
 // nullptr: READ responses are not paced.
 [[nodiscard]] inline ResponsePace* response_pace(const std::unique_ptr<CongestionState>& state) {

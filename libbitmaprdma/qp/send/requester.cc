@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "qp/send/pace.h"
+#include "qp/send/pacing.h"
 #include "qp/send/requester_impl.h"
 
 namespace brdma::qp {
@@ -31,7 +31,7 @@ void Requester::flush(Instant now) {
 }
 
 bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
-  return paced(pace(), batch, now, [&] { return impl_->poll_requests(batch, now); });
+  return paced(Pacing{*this}.pace(), batch, now, [&] { return impl_->poll_requests(batch, now); });
 }
 
 bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
@@ -55,7 +55,7 @@ TransmitInterest Requester::interest(Instant now) const {
   Impl& me = *impl_;
   const TransmitInterest pending = me.pending_interest();
   if (pending == TransmitInterest::kNone || !me.has_output(now)) return TransmitInterest::kNone;
-  if (const Pace own = pace(); own.any() && own.allowance(now) == 0) return TransmitInterest::kNone;
+  if (const Pace own = Pacing{*this}.pace(); own.any() && own.allowance(now) == 0) return TransmitInterest::kNone;
   const bool probes = me.path.several && me.sprayed_requests().probe_due(now);
   return probes ? TransmitInterest::kForced : pending;
 }
@@ -90,6 +90,7 @@ std::uint32_t Requester::packets_in_flight() const { return impl_.as_it_is().sco
 
 Requester::Snapshot Requester::snapshot() const {
   const Impl& me = *impl_;
+  const congestion::RateControl* const rate = own_rate(me.path.signals);
   return Snapshot{.base = me.scoreboard.base_psn(),
                   .next = me.scoreboard.next_psn(),
                   .operations = me.segments.size(),
@@ -104,7 +105,7 @@ Requester::Snapshot Requester::snapshot() const {
                   .pipe_bytes = me.scoreboard.flight().pipe,
                   .responses_bytes = me.responses.bytes(),
                   .congestion_bytes = me.path.congestion.bounded() ? me.path.congestion.bytes() : 0,
-                  .rate = rate() != nullptr ? std::optional{rate()->rate()} : std::nullopt,
+                  .rate = rate != nullptr ? std::optional{rate->rate()} : std::nullopt,
                   .response_rate = response_pace(me.path.signals) != nullptr
                                        ? std::optional{response_pace(me.path.signals)->rate.rate()}
                                        : std::nullopt,
@@ -171,36 +172,14 @@ void Requester::Impl::forget_flight() {
   timers.forget_timeouts();
 }
 
-void Requester::recovery_changed() {
-  Impl& me = *impl_;
-  me.sending_rate().configure();
-  if (me.losses.recovery) me.losses.recovery->response_tolerance.configure(tolerance_config(*me.id.recovery));
-  if (ReceivePaths* const several = me.response_receiver.paths()) several->configure(*me.id.recovery);
+congestion::ManagedDestination* Requester::managed() const {
+  return impl_ != nullptr && impl().path.signals ? impl().path.signals->managed : nullptr;
 }
 
-// --- several paths ---
-
-std::uint8_t Requester::next_path(Instant now) {
-  Impl& me = *impl_;
-  return me.sprayed_requests().next_path(me.message_start().next_is_answered(), now);
-}
-
-std::uint8_t Requester::control_path(std::uint32_t path_changes) {
-  if (impl_->path.several) return impl_->path.several->control_path(path_changes);
-  return static_cast<std::uint8_t>(path_changes % impl_->id.sending_paths);
-}
-
-wire::AddressedIcrcFlow& Requester::flow(std::uint8_t path) { return impl_->sprayed_requests().begun().flow(path); }
-
-std::span<const recovery::PathFacts> Requester::path_facts() const {
-  return impl_->path.several ? std::span{impl_->path.several->facts()} : std::span<const recovery::PathFacts>{};
-}
-
-std::size_t Requester::path_count() const { return impl_->path.several ? impl_->path.several->count() : 1; }
-PathStatus Requester::path_status(std::size_t path) const {
-  PathStatus status = impl_->path.several ? impl_->path.several->status(path) : PathStatus{};
-  status.source_port = impl_->env.config.source_ports[path];
-  return status;
+Bandwidth Requester::delivered() const {
+  if (impl_ == nullptr) return {};
+  // The window's own rate covers rounds that it bounded: without a bound, or with little to send, there are none.
+  return Bandwidth::from_bps(std::max(impl_->path.congestion.delivered(), impl_->path.congestion.throughput()) * 8);
 }
 
 void Requester::bitmap_agreed(Instant now) {

@@ -54,8 +54,6 @@ class Requester {
   Outcome handle_ffm(const wire::Ffm& ffm, Instant now);
   Outcome handle_edn(const wire::Edn& edn, Instant now);
   Outcome handle_timeout(Instant now);
-  void follow_irn(const IrnTimeouts& timeouts);  // a baseline, of RecoveryMode::kSelective; after start()
-  void recovery_changed();                       // Identity::recovery has changed
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 
   // Errors found by output (memory that is gone, a completion queue that is full) on which only the queue pair may act.
@@ -66,48 +64,11 @@ class Requester {
   bool poll_requests(TransmitBatch& batch, Instant now);
   [[nodiscard]] TransmitInterest interest(Instant now) const;
   void withdraw(Instant made, Instant now);  // QueuePair::withdraw
-  // --- pace.cc ---
-  [[nodiscard]] congestion::RateControl* rate() const;  // null: none is kept
-  [[nodiscard]] Pace pace() const;                      // all rates that bound it
-  // After output, if there is a rate: `more` output was left.
-  void note_paced(bool more, Instant now);
-  [[nodiscard]] std::optional<Instant> paced_until() const;  // output waits for its rate until then
-  void end_pace_wait(Instant now);                           // a timer fired
-  [[nodiscard]] bool has_unpaced_output(Instant now) const;  // interest(), whatever the rate
-  void handle_cnp(Instant now);                              // the peer has received marked packets of ours
-  void bitmap_agreed(Instant now);                           // the identity has it
-  void note_marked(Instant now);                             // a marked packet of the peer arrived
-  [[nodiscard]] bool cnp_due() const;
-  bool poll_cnp(TransmitBatch& batch);
-  void note_responses_dropped(std::uint64_t bytes, Instant now);  // by a full queue: its rate applies to them, too
-
-  // --- inquiry/link_inquiry.cc ---
-  [[nodiscard]] bool inquiry_due(Instant now) const;
-  bool poll_inquiry(TransmitBatch& batch, Instant now);
-  void handle_link_state(const wire::LinkStateFeedback& feedback);
-  void set_managed(congestion::ManagedDestination* destination);  // its peer's; null: none
-  [[nodiscard]] congestion::ManagedDestination* managed() const;
-  [[nodiscard]] Bandwidth delivered() const;  // recent; 0: not known
-
-  // --- inquiry/stopped_peer.cc ---
-  [[nodiscard]] bool stopped_query_due() const;               // and its silence lasts
-  [[nodiscard]] bool has_stopped_query() const;               // was due, whether the silence lasts or not
-  void forget_stopped_query();                                // precondition: there is one
-  [[nodiscard]] std::uint64_t stopped_queries() const;        // likewise: sent in this silence
-  void add_stopped_query(TransmitBatch& batch, Instant now);  // precondition: it is due
-  void handle_stopped_reply(const wire::StoppedReply& reply, Instant now);
+  void bitmap_agreed(Instant now);           // the identity has it
 
   [[nodiscard]] bool all_complete() const;   // all posted work requests
   [[nodiscard]] bool ends_soon() const;      // a few batches hold all unsent data
   [[nodiscard]] bool next_is_large() const;  // the next packet belongs to a large command (segments.h)
-  // With several paths (Identity::sending_paths): the path of the next batch of requests; the path of output that must
-  // arrive in order, another when `path_changes` increases; and the common fields of batches on a path.
-  [[nodiscard]] std::uint8_t next_path(Instant now);
-  [[nodiscard]] std::uint8_t control_path(std::uint32_t path_changes);
-  [[nodiscard]] wire::AddressedIcrcFlow& flow(std::uint8_t path);
-  [[nodiscard]] std::span<const recovery::PathFacts> path_facts() const;
-  [[nodiscard]] std::size_t path_count() const;  // 1: without statistics
-  [[nodiscard]] PathStatus path_status(std::size_t path) const;
   // Nothing is posted, in flight or awaited: no output and no deadline until an event (idle.cc).
   [[nodiscard]] bool is_idle() const;
   [[nodiscard]] bool idle() const;  // no work request outstanding (SQ drained)
@@ -131,20 +92,12 @@ class Requester {
   };
   [[nodiscard]] std::uint32_t packets_in_flight() const;  // sent, not acknowledged; a READ request counts as one
   [[nodiscard]] Snapshot snapshot() const;
-  // --- manage_recovery.cc: an operator's views and requests ---
-  // The gaps among READ responses and results of atomics that have a record, in PSN order; their limits, learnt ones
-  // included; the path bitmaps of responses (empty: none).
-  [[nodiscard]] std::vector<OpenGap> open_gaps(Instant now) const;
-  [[nodiscard]] recovery::GapLimits limits(Instant now) const;
-  [[nodiscard]] std::vector<PathReceived> receive_paths(Instant now) const;
-  // Retransmits the packets of [first, first + count) that are unacknowledged and not pending yet; none: all
-  // outstanding ones. READs as a whole. `packets` 0: there is none.
-  RetransmitRequested retransmit(std::optional<Psn> first, std::uint32_t count, Instant now);
-  // Re-requests the missing responses of the gap of `psn`, or of each (none).
-  RetransmitRequested retransmit_gaps(std::optional<Psn> psn, Instant now);
-  [[nodiscard]] MemoryUse memory() const;
+  [[nodiscard]] congestion::ManagedDestination* managed() const;  // its peer's; null: none
+  [[nodiscard]] Bandwidth delivered() const;                      // recent; 0: not known
 
   struct Impl;
+  // The parts, for views of them: pacing.h, inquiry/, qp/state/management.h. The pending RTT sample is applied first.
+  [[nodiscard]] Impl& parts() const { return *impl_; }
   [[nodiscard]] Impl& impl() const { return impl_.as_it_is(); }  // for files that inline it
 
  private:

@@ -60,7 +60,7 @@ struct Requester::Impl {
   struct Path {  // what is known of it
     recovery::RttEstimator rtt;
     congestion::DelayWindow congestion;        // bytes of requests in flight
-    std::unique_ptr<CongestionState> signals;  // a rate, ECN marks (pace.cc)
+    std::unique_ptr<CongestionState> signals;  // a rate, ECN marks (pacing.h)
     std::unique_ptr<SendPaths> several;        // only with several
   };
 

@@ -4,7 +4,7 @@
 
 #include "qp/receive/responder_impl.h"
 #include "qp/send/requester_impl.h"
-#include "qp/state/queue_pair.h"
+#include "qp/state/management.h"
 
 namespace brdma::qp {
 namespace {
@@ -66,66 +66,104 @@ RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant n
   return asked;
 }
 
-std::vector<OpenGap> Requester::open_gaps(Instant now) const {
-  Impl& me = *impl_;
+RequesterManagement::RequesterManagement(const Requester& requester) : me_(requester.parts()) {}
+
+std::vector<OpenGap> RequesterManagement::open_gaps(Instant now) const {
   std::vector<OpenGap> open;
-  if (!me.losses.recovery) return open;
-  const Psn newest = me.scoreboard.psn_of(me.response_receiver.seen()) - 1;
-  for (std::size_t i = 0; i < me.losses.recovery->response_gaps.size(); ++i) {
-    const GapRecord& gap = me.losses.recovery->response_gaps[i];
-    open.push_back(open_gap(gap, newest, me.response_gaps().stalls_since(gap), now));
+  if (!me_.losses.recovery) return open;
+  const Psn newest = me_.scoreboard.psn_of(me_.response_receiver.seen()) - 1;
+  for (std::size_t i = 0; i < me_.losses.recovery->response_gaps.size(); ++i) {
+    const GapRecord& gap = me_.losses.recovery->response_gaps[i];
+    open.push_back(open_gap(gap, newest, me_.response_gaps().stalls_since(gap), now));
     open.back().response = true;
   }
   return open;
 }
 
-recovery::GapLimits Requester::limits(Instant now) const { return impl_->response_gaps().limits_at(now); }
+recovery::GapLimits RequesterManagement::limits(Instant now) const { return me_.response_gaps().limits_at(now); }
 
-std::vector<PathReceived> Requester::receive_paths(Instant now) const {
-  const ReceivePaths* const several = impl_->response_receiver.paths();
+std::vector<PathReceived> RequesterManagement::receive_paths(Instant now) const {
+  const ReceivePaths* const several = me_.response_receiver.paths();
   return several != nullptr ? several->report(now) : std::vector<PathReceived>{};
 }
 
-RetransmitRequested Requester::retransmit(std::optional<Psn> first, std::uint32_t count, Instant now) {
-  Impl& me = *impl_;
-  Sequence from = me.scoreboard.base(), to = me.scoreboard.next();
+RetransmitRequested RequesterManagement::retransmit(std::optional<Psn> first, std::uint32_t count, Instant now) const {
+  Sequence from = me_.scoreboard.base(), to = me_.scoreboard.next();
   if (first) {
-    const auto named = me.scoreboard.sequence_of(*first);
+    const auto named = me_.scoreboard.sequence_of(*first);
     if (!named || *named >= to) return {};
     from = *named;
     // A standard peer takes packets in order: those behind a missing one are retransmitted as well.
-    if (me.id.bitmap_agreed) to = std::min<Sequence>(to, from + count);
+    if (me_.id.bitmap_agreed) to = std::min<Sequence>(to, from + count);
   }
-  const std::uint32_t packets = me.sent_packets().retransmit_range(from, to, Counter::kRetransmittedRequest, now);
-  return {.first = me.scoreboard.psn_of(from), .packets = packets};
+  const std::uint32_t packets = me_.sent_packets().retransmit_range(from, to, Counter::kRetransmittedRequest, now);
+  return {.first = me_.scoreboard.psn_of(from), .packets = packets};
 }
 
-RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant now) {
-  Impl& me = *impl_;
+RetransmitRequested RequesterManagement::retransmit_gaps(std::optional<Psn> psn, Instant now) const {
   RetransmitRequested asked;
   const auto named = [&](const GapRecord& gap) { add(asked, gap); };
-  const ResponseGaps gaps = me.response_gaps();
-  const SentPackets packets = me.sent_packets();
+  const ResponseGaps gaps = me_.response_gaps();
+  const SentPackets packets = me_.sent_packets();
   gaps.request_by_hand(psn, now, named, packets.retransmitting(Counter::kRetransmittedRequest, now));
   gaps.judge(now, now, packets.retransmitting(Counter::kRetransmittedFfm, now));
   return asked;
 }
 
+std::vector<PathStatus> RequesterManagement::send_paths() const {
+  const SendPaths* const several = me_.path.several.get();
+  std::vector<PathStatus> statuses(several != nullptr ? several->count() : 1);
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    if (several != nullptr) statuses[i] = several->status(i);
+    statuses[i].source_port = me_.env.config.source_ports[i];
+  }
+  return statuses;
+}
+
+void RequesterManagement::recovery_changed() const {
+  me_.sending_rate().configure();
+  if (me_.losses.recovery) me_.losses.recovery->response_tolerance.configure(tolerance_config(*me_.id.recovery));
+  if (ReceivePaths* const several = me_.response_receiver.paths()) several->configure(*me_.id.recovery);
+}
+
+void RequesterManagement::set_managed(congestion::ManagedDestination* destination) const {
+  if (destination == nullptr && !me_.path.signals) return;
+  made(me_.path.signals).managed = destination;
+}
+
+void RequesterManagement::follow_irn(const IrnTimeouts& timeouts) const { me_.losses.judge->follow_irn(timeouts); }
+
 }  // namespace brdma::qp
 
 namespace brdma {
 
-qp::RetransmitRequested QueuePair::retransmit(std::optional<Psn> first, std::uint32_t count, Instant now) {
-  count_here();
-  return identity_.can_send() && !unreliable_ ? requester_.retransmit(first, count, now) : qp::RetransmitRequested{};
+void QueuePair::Management::set_recovery(const RecoveryConfig* recovery, Instant now) const {
+  pair_.identity_.recovery = recovery;
+  if (!pair_.identity_.can_receive() || pair_.unreliable_) return;
+  pair_.count_here();
+  qp::RequesterManagement{pair_.requester_}.recovery_changed();
+  pair_.responder_.recovery_changed(now);
 }
 
-qp::RetransmitRequested QueuePair::retransmit_gaps(std::optional<Psn> psn, Instant now) {
-  count_here();
-  if (!identity_.can_receive() || unreliable_) return {};
-  const qp::RetransmitRequested requests = responder_.retransmit_gaps(psn, now);
-  const qp::RetransmitRequested responses =
-      identity_.can_send() ? requester_.retransmit_gaps(psn, now) : qp::RetransmitRequested{};
+void QueuePair::Management::send_final_acks() const {
+  if (pair_.identity_.can_receive() && !pair_.unreliable_) pair_.responder_.send_final_acks();
+}
+
+qp::RetransmitRequested QueuePair::Management::retransmit(std::optional<Psn> first, std::uint32_t count,
+                                                          Instant now) const {
+  pair_.count_here();
+  return pair_.identity_.can_send() && !pair_.unreliable_
+             ? qp::RequesterManagement{pair_.requester_}.retransmit(first, count, now)
+             : qp::RetransmitRequested{};
+}
+
+qp::RetransmitRequested QueuePair::Management::retransmit_gaps(std::optional<Psn> psn, Instant now) const {
+  pair_.count_here();
+  if (!pair_.identity_.can_receive() || pair_.unreliable_) return {};
+  const qp::RetransmitRequested requests = pair_.responder_.retransmit_gaps(psn, now);
+  const qp::RetransmitRequested responses = pair_.identity_.can_send()
+                                                ? qp::RequesterManagement{pair_.requester_}.retransmit_gaps(psn, now)
+                                                : qp::RetransmitRequested{};
   return {.first = requests.gaps != 0 ? requests.first : responses.first,
           .packets = requests.packets + responses.packets,
           .gaps = requests.gaps + responses.gaps};

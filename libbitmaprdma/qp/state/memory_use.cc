@@ -5,8 +5,7 @@
 #include "qp/send/requester_impl.h"
 #include "qp/state/queue_pair.h"
 
-namespace brdma {
-namespace qp {
+namespace brdma::qp {
 namespace {
 
 // All of a half counts as transport; other parts are subtracted.
@@ -29,10 +28,7 @@ class Tally {
   MemoryUse use_;
 };
 
-}  // namespace
-
-MemoryUse Requester::memory() const {
-  const Impl& me = *impl_;
+MemoryUse of_requester(const Requester::Impl& me) {
   Tally tally{sizeof me};
   tally.take(&MemoryUse::windows, me.scoreboard, me.scoreboard.allocated_bytes());
   tally.take(&MemoryUse::recovery, me.losses.feedback_order);
@@ -50,6 +46,8 @@ MemoryUse Requester::memory() const {
     tally.add(&MemoryUse::transport, several->allocated_bytes());
   return tally.use();
 }
+
+}  // namespace
 
 MemoryUse Responder::memory() const {
   const Impl& me = *impl_;
@@ -74,15 +72,13 @@ MemoryUse Responder::memory() const {
   return tally.use();
 }
 
-}  // namespace qp
-
-qp::MemoryUse QueuePair::memory() const {
-  qp::MemoryUse use{.transport = sizeof *this};
-  if (unreliable_) return use += unreliable_->memory();
-  use += requester_.memory();
-  use += responder_.memory();
-  if (local_) use.transport += sizeof(qp::LocalPath);
+MemoryUse memory_use(const QueuePair& pair) {
+  MemoryUse use{.transport = sizeof pair};
+  if (pair.unreliable() != nullptr) return use += pair.unreliable()->memory();
+  use += of_requester(pair.requester().impl());
+  use += pair.responder().memory();
+  if (pair.identity().local != nullptr) use.transport += sizeof(LocalPath);
   return use;
 }
 
-}  // namespace brdma
+}  // namespace brdma::qp

@@ -4,6 +4,10 @@
 
 #include <cstddef>
 
+namespace brdma {
+class QueuePair;
+}
+
 namespace brdma::qp {
 
 struct MemoryUse {
@@ -21,5 +25,7 @@ struct MemoryUse {
     return *this;
   }
 };
+
+[[nodiscard]] MemoryUse memory_use(const QueuePair& pair);
 
 }  // namespace brdma::qp

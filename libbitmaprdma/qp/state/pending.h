@@ -24,11 +24,33 @@ inline bool Responder::Impl::is_idle() const {
 
 }  // namespace qp
 
-// Precondition: RC.
-inline TransmitInterest QueuePair::pending_beside_requests() const {
-  if (negotiation_.due() || qp::has_signals(requester_.impl().path.signals, identity_.recovery->wan))
-    return TransmitInterest::kForced;
-  return responder_.impl().pending_interest();
-}
+// Who wants to send (interest.cc). A view of an RC queue pair, made where it is needed.
+class QueuePair::Interest {
+ public:
+  explicit Interest(const QueuePair& pair) : pair_(pair) {}
+
+  // QueuePair::is_idle(), also of UC and UD.
+  [[nodiscard, gnu::always_inline]] bool is_idle() const {
+    return !pair_.unreliable_ && pair_.requester_.impl().is_idle() && pair_.responder_.impl().is_idle() &&
+           !pair_.negotiation_.due() && !pair_.negotiation_.ask_again && !pair_.drain_wanted_;
+  }
+  // The pending interest of all but the requester.
+  [[nodiscard]] TransmitInterest beside_requests() const {
+    if (pair_.negotiation_.due() ||
+        qp::has_signals(pair_.requester_.impl().path.signals, pair_.identity_.recovery->wan)) {
+      return TransmitInterest::kForced;
+    }
+    return pair_.responder_.impl().pending_interest();
+  }
+  // Of all parts.
+  [[nodiscard]] TransmitInterest merged(Instant now) const;
+  // A due acknowledgement waits for the rest of the reply.
+  [[nodiscard]] bool acknowledgement_waits(Instant now) const;
+
+ private:
+  [[nodiscard]] TransmitInterest beside_halves(Instant now) const;
+
+  const QueuePair& pair_;
+};
 
 }  // namespace brdma

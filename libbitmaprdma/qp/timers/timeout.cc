@@ -16,8 +16,6 @@ void judge_by_time(Requester::Impl& me, Instant now) {
 
 }  // namespace
 
-void Requester::follow_irn(const IrnTimeouts& timeouts) { impl_->losses.judge->follow_irn(timeouts); }
-
 std::optional<Instant> Requester::next_timeout() const { return impl_->deadlines().first(); }
 
 Outcome Requester::handle_timeout(Instant now) {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "qp/state/queue_pair.h"
+#include "qp/state/management.h"
 #include "sim/world.h"
 #include "streams/flight_log.h"
 #include "streams/stream_pair.h"
@@ -119,7 +119,7 @@ class Streams {
     result.answer_paths_silent = responder.get(Counter::kPathSilent);
     result.answer_paths_returned = responder.get(Counter::kPathReturned);
     const qp::Requester& requester = flows_[0]->pair.qp()->requester();
-    for (std::size_t i = 0; i < requester.path_count(); ++i) result.paths.push_back(requester.path_status(i));
+    result.paths = qp::RequesterManagement{requester}.send_paths();
     const auto link = switched_ != nullptr ? switched_->counters_towards(to) : world_.link_counters(from, to);
     result.cnps = responder.get(Counter::kCnpSent);
     result.pace_waits = tx.get(Counter::kPaceWaits);

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "qp/state/queue_pair.h"
+#include "qp/state/management.h"
 #include "sim/world.h"
 #include "streams/endpoint_pair.h"
 #include "support/arena.h"
@@ -134,7 +134,7 @@ class Flows {
     endpoint.send_wr_max = 1;
     pair.ends =
         std::make_unique<EndpointPair>(world_, std::array{sender.host, receiver_}, endpoint, std::array{&from_, &to_});
-    if (config_.irn) (*pair.ends)[0].qp()->follow_irn(*config_.irn);
+    if (config_.irn) (*pair.ends)[0].qp()->manage().follow_irn(*config_.irn);
   }
 
   [[nodiscard]] bool agreed() const {

@@ -46,7 +46,7 @@ constexpr std::size_t kRecoveryMax = 66;  // all that bitmap recovery adds, wind
 // Of the 2,048 bytes that a program may see, the verbs object takes 416, the allocator and tables some 60.
 constexpr std::size_t kConnectedMax = 1552;
 
-qp::MemoryUse memory_of(const TwoEngines& pair, int i) { return pair.side[i].qp->memory(); }
+qp::MemoryUse memory_of(const TwoEngines& pair, int i) { return qp::memory_use(*pair.side[i].qp); }
 
 void print(const char* what, const qp::MemoryUse& use) {
   std::printf("%-28s windows %6zu  recovery %5zu  transport %5zu  queues %6zu  total %6zu\n", what, use.windows,

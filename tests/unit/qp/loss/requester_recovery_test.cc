@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "qp/loss/sender_judge.h"
+#include "qp/state/management.h"
 #include "support/hand_played.h"
 
 namespace brdma::test {
@@ -75,7 +76,7 @@ TEST(Irn, ATimeoutIsShortWhereFewPacketsAreInFlight) {
   PairOptions options;
   options.mode[0] = options.mode[1] = RecoveryMode::kSelective;
   HandPlayed hand{options};
-  hand.pair.side[0].qp->follow_irn({.low = 100_us, .high = 320_us});
+  hand.pair.side[0].qp->manage().follow_irn({.low = 100_us, .high = 320_us});
   hand.send(4);
   hand.sent();
   hand.pair.run_for(319_us);
@@ -252,7 +253,7 @@ TEST_F(ByHand, ARetransmissionMayBeAsLateAsOthersWere) {
 
 // A queue pair's record of reordering takes memory only as long as it has content.
 TEST_F(ByHand, TheOutOfOrderRecordIsKeptUntilItExpires) {
-  const auto bytes = [&] { return pair.side[0].qp->memory().recovery; };
+  const auto bytes = [&] { return qp::memory_use(*pair.side[0].qp).recovery; };
   const std::size_t at_rest = bytes();
   send(3);
   pair.run_for(40_us);

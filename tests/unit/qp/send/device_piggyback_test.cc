@@ -78,7 +78,7 @@ TEST_F(Piggyback, AReplyCarriesTheAcknowledgement) {
   expect_all_counted();
 }
 
-// A single request is written with its piggybacked ACK at once (qp/state/poll_transmit.cc).
+// A single request is written with its piggybacked ACK at once (qp/turn/poll_transmit.cc).
 TEST_F(Piggyback, AReplyThatIsASendCarriesItToo) {
   pair.fill(1, 1);
   ASSERT_TRUE(pair.post_receive(0, 8192, 64, 3).ok());

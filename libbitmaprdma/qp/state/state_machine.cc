@@ -1,10 +1,11 @@
 // The queue pair's state machine (IBTA 10.3.1) and the attributes of each move (table 92 of the verbs chapter):
 // required ones and optional ones. Anything else is the caller's mistake: EINVAL, and nothing has changed.
+#include "qp/state/state_machine.h"
+
 #include <cerrno>
 #include <span>
 
 #include "qp/state/limits.h"
-#include "qp/state/queue_pair.h"
 
 namespace brdma {
 namespace {
@@ -116,20 +117,20 @@ bool values_valid(const QpAttributes& a, std::uint32_t mask) {
 
 }  // namespace
 
-Status QueuePair::modify(const QpAttributes& attributes, std::uint32_t mask, Instant now) {
-  count_here();
-  const QpState from = identity_.state;
+Status QueuePair::StateMachine::modify(const QpAttributes& attributes, std::uint32_t mask, Instant now) const {
+  pair_.count_here();
+  const QpState from = pair_.identity_.state;
   const QpState to = (mask & kQpAttrState) != 0 ? attributes.state : from;
   if ((mask & kQpAttrCurrentState) != 0 && attributes.current_state != from) return Status{EINVAL};
-  if (!move_allowed(identity_.type, from, to, mask & ~kQpAttrState)) return Status{EINVAL};
+  if (!move_allowed(pair_.identity_.type, from, to, mask & ~kQpAttrState)) return Status{EINVAL};
   if (!values_valid(attributes, mask)) return Status{EINVAL};
   apply(attributes, mask);
   if (to != from || to == QpState::kReset) enter(to, mask, now);
   return Status::success();
 }
 
-void QueuePair::apply(const QpAttributes& from, std::uint32_t mask) {
-  QpAttributes& to = identity_.attributes;
+void QueuePair::StateMachine::apply(const QpAttributes& from, std::uint32_t mask) const {
+  QpAttributes& to = pair_.identity_.attributes;
   const auto given = [mask](std::uint32_t bit) { return (mask & bit) != 0; };
   if (given(kQpAttrAccess)) to.access = from.access;
   if (given(kQpAttrPkeyIndex)) to.pkey_index = from.pkey_index;
@@ -141,7 +142,7 @@ void QueuePair::apply(const QpAttributes& from, std::uint32_t mask) {
     to.traffic_class = from.traffic_class;
     to.hop_limit = from.hop_limit;
     to.flow_label = from.flow_label;
-    received_flow = sent_flow_ = wire::IcrcFlow{};  // they belong to the old addresses
+    pair_.received_flow = pair_.sent_flow_ = wire::IcrcFlow{};  // they belong to the old addresses
   }
   if (given(kQpAttrQkey)) to.qkey = from.qkey;
   if (given(kQpAttrPathMtu)) to.path_mtu = from.path_mtu;
@@ -156,8 +157,8 @@ void QueuePair::apply(const QpAttributes& from, std::uint32_t mask) {
   if (given(kQpAttrMaxDestRdAtomic)) to.max_dest_rd_atomic = from.max_dest_rd_atomic;
 }
 
-void QueuePair::enter(QpState state, std::uint32_t mask, Instant now) {
-  const QpState from = identity_.state;
+void QueuePair::StateMachine::enter(QpState state, std::uint32_t mask, Instant now) const {
+  const QpState from = pair_.identity_.state;
   switch (state) {
     case QpState::kErr:
       enter_error(now);
@@ -173,7 +174,7 @@ void QueuePair::enter(QpState state, std::uint32_t mask, Instant now) {
       if (from == QpState::kRtr) start_sending();
       break;
     case QpState::kSqd:
-      drain_wanted_ = (mask & kQpAttrSqdNotify) != 0;
+      pair_.drain_wanted_ = (mask & kQpAttrSqdNotify) != 0;
       break;
     default:
       break;
@@ -182,80 +183,101 @@ void QueuePair::enter(QpState state, std::uint32_t mask, Instant now) {
   note_drained();
 }
 
-void QueuePair::start_receiving() {
-  const Psn first = identity_.attributes.receive_psn;
-  if (unreliable_) return unreliable_->receiver.start(first);
-  responder_.start(first);
-  begin_negotiation();
+void QueuePair::StateMachine::start_receiving() const {
+  const Psn first = pair_.identity_.attributes.receive_psn;
+  if (pair_.unreliable_) return pair_.unreliable_->receiver.start(first);
+  pair_.responder_.start(first);
+  pair_.standard_port_.forget();
+  pair_.negotiator().begin();
 }
 
-void QueuePair::start_sending() {
-  const Psn first = identity_.attributes.send_psn;
-  unreliable_ ? unreliable_->sender.start(first) : requester_.start(first);
+void QueuePair::StateMachine::start_sending() const {
+  const Psn first = pair_.identity_.attributes.send_psn;
+  pair_.unreliable_ ? pair_.unreliable_->sender.start(first) : pair_.requester_.start(first);
 }
 
-void QueuePair::set_state(QpState state, Instant now) {
-  const bool received = identity_.can_receive();
-  environment_.trace(
-      now, identity_.qpn,
-      trace::QpStateChanged{static_cast<std::uint8_t>(identity_.state), static_cast<std::uint8_t>(state)});
-  environment_.note(now, identity_.qpn, trace::EventType::kQpState, static_cast<std::uint64_t>(identity_.state),
-                    static_cast<std::uint64_t>(state));
-  identity_.state = state;
-  identity_.attributes.state = identity_.attributes.current_state = state;
-  const bool receives = identity_.can_receive();
-  if (receives && !received) ++environment_.active_qps;
-  if (!receives && received) --environment_.active_qps;
+void QueuePair::StateMachine::set_state(QpState state, Instant now) const {
+  const bool received = pair_.identity_.can_receive();
+  pair_.environment_.trace(
+      now, pair_.identity_.qpn,
+      trace::QpStateChanged{static_cast<std::uint8_t>(pair_.identity_.state), static_cast<std::uint8_t>(state)});
+  pair_.environment_.note(now, pair_.identity_.qpn, trace::EventType::kQpState,
+                          static_cast<std::uint64_t>(pair_.identity_.state), static_cast<std::uint64_t>(state));
+  pair_.identity_.state = state;
+  pair_.identity_.attributes.state = pair_.identity_.attributes.current_state = state;
+  const bool receives = pair_.identity_.can_receive();
+  if (receives && !received) ++pair_.environment_.active_qps;
+  if (!receives && received) --pair_.environment_.active_qps;
 }
 
 // Both queues complete as flushed, in order. Nothing is sent any more.
-void QueuePair::enter_error(Instant now) {
-  if (identity_.state == QpState::kErr) return;
+void QueuePair::StateMachine::enter_error(Instant now) const {
+  if (pair_.identity_.state == QpState::kErr) return;
   set_state(QpState::kErr, now);
-  negotiation_ = Negotiation{};
-  if (local_) local_->darken();
+  pair_.negotiation_ = qp::Negotiation{};
+  if (pair_.local_) pair_.local_->darken();
   fail_sends(now);
   fail_receives(now);
-  if (identity_.srq != nullptr) raise(qp::kEventLastWqeReached);
+  if (pair_.identity_.srq != nullptr) pair_.events_.raise(qp::kEventLastWqeReached);
 }
 
 // UC and UD: a work request failed here. The receiving half is not affected.
-void QueuePair::enter_send_error(Instant now) {
+void QueuePair::StateMachine::enter_send_error(Instant now) const {
   set_state(QpState::kSqe, now);
   fail_sends(now);
 }
 
-void QueuePair::enter_reset() {
-  negotiation_ = Negotiation{};
-  end_local();
-  if (unreliable_) {
-    unreliable_->reset();
+void QueuePair::StateMachine::enter_reset() const {
+  pair_.negotiator().reset();
+  if (pair_.unreliable_) {
+    pair_.unreliable_->reset();
   } else {
-    requester_.reset();
-    responder_.reset();
+    pair_.requester_.reset();
+    pair_.responder_.reset();
   }
-  identity_.send_cq->purge(identity_.qpn);
-  identity_.receive_cq->purge(identity_.qpn);
-  identity_.bitmap_agreed = identity_.peer_reads_piggybacks = false;
-  identity_.own_token = identity_.peer_token = 0;
-  identity_.sending_paths = identity_.receiving_paths = 1;
-  identity_.peer_window = 0;
-  identity_.peer_credit = {};
-  async_events_ = 0;
-  drain_wanted_ = requests_first_ = control_first_ = false;
+  pair_.identity_.send_cq->purge(pair_.identity_.qpn);
+  pair_.identity_.receive_cq->purge(pair_.identity_.qpn);
+  pair_.identity_.bitmap_agreed = pair_.identity_.peer_reads_piggybacks = false;
+  pair_.identity_.own_token = pair_.identity_.peer_token = 0;
+  pair_.identity_.sending_paths = pair_.identity_.receiving_paths = 1;
+  pair_.identity_.peer_window = 0;
+  pair_.identity_.peer_credit = {};
+  pair_.events_.clear();
+  pair_.order_.none_first();
+  pair_.drain_wanted_ = false;
 }
 
-void QueuePair::raise(int async_event) { async_events_ |= 1u << async_event; }
+void QueuePair::StateMachine::fail_sends(Instant now) const {
+  pair_.unreliable_ ? pair_.unreliable_->sender.flush(now) : pair_.requester_.flush(now);
+}
+void QueuePair::StateMachine::fail_receives(Instant now) const {
+  pair_.unreliable_ ? pair_.unreliable_->receiver.flush(now) : pair_.responder_.flush(now);
+}
+
+void QueuePair::StateMachine::carry_out(const qp::Outcome& outcome, Instant now) const {
+  const qp::Identity& id = pair_.identity_;
+  if (outcome.async_event >= 0) pair_.events_.raise(outcome.async_event);
+  if (outcome.sends_fail && id.can_send()) enter_send_error(now);
+  if (outcome.wants_local && id.local_state == LocalState::kNotAsked) pair_.negotiator().want_local();
+  if (outcome.to_error) enter_error(now);
+  if (pair_.drain_wanted_) note_drained();
+}
+
+void QueuePair::StateMachine::note_drained() const {
+  if (!pair_.drain_wanted_ || pair_.identity_.state != QpState::kSqd || pair_.draining()) return;
+  pair_.drain_wanted_ = false;
+  pair_.events_.raise(qp::kEventSqDrained);
+}
+
+Status QueuePair::modify(const QpAttributes& attributes, std::uint32_t mask, Instant now) {
+  return StateMachine{*this}.modify(attributes, mask, now);
+}
+
+void QueuePair::do_carry_out(const qp::Outcome& outcome, Instant now) { StateMachine{*this}.carry_out(outcome, now); }
 
 bool QueuePair::draining() const {
   if (identity_.state != QpState::kSqd) return false;
   return unreliable_ ? !unreliable_->sender.idle() : !requester_.idle();
-}
-
-void QueuePair::note_drained() {
-  if (!drain_wanted_ || identity_.state != QpState::kSqd || draining()) return;
-  drain_wanted_ = false;
-  raise(qp::kEventSqDrained);
 }
 
 }  // namespace brdma

@@ -34,15 +34,11 @@ Agent::Agent(const Config& config, Outbox& outbox)
       table_(config.id_prefix, config.connections_max, random_) {}
 
 Status Agent::listen(std::uint64_t service_id, std::uint32_t backlog, std::uint8_t transport) {
-  const Listener listener{.backlog = backlog, .transport = transport};
-  if (!listeners_.try_emplace(service_id, listener).second) return Status{EADDRINUSE};
-  return Status::success();
+  return listeners_.listen(service_id, backlog, transport);
 }
 
-void Agent::stop_listening(std::uint64_t service_id) { listeners_.erase(service_id); }
-
 void Agent::taken(CommId id) {
-  if (Connection* const connection = table_.find(id)) leave_listener(*connection);
+  if (Connection* const connection = table_.find(id)) listeners_.leave(*connection);
 }
 
 Result<CommId, Status> Agent::connect(const Endpoints& endpoints, wire::CmReq req, Instant now) {
@@ -75,7 +71,7 @@ Status Agent::accept(CommId id, wire::CmRep rep, Instant now) {
   Connection* const connection = table_.find(id);
   if (connection == nullptr) return Status{ENOENT};
   if (connection->state != ConnectionState::kReqReceived) return Status{EINVAL};
-  leave_listener(*connection);
+  listeners_.leave(*connection);
   connection->state = ConnectionState::kRepSent;
   connection->local_qpn = rep.qpn;
   rep.local_comm_id = id;
@@ -100,7 +96,7 @@ Status Agent::established(CommId id) {
   if (connection->state != ConnectionState::kRepSent) return Status{EINVAL};
   connection->state = ConnectionState::kEstablished;
   table_.set_deadline(*connection, std::nullopt);
-  notify(*connection, Event::Kind::kReady);
+  events_.notify(*connection, Event::Kind::kReady);
   return Status::success();
 }
 
@@ -124,7 +120,7 @@ void Agent::destroy(CommId id, Instant now) {
   Connection* const connection = table_.find(id);
   if (connection == nullptr) return;
   connection->owned = false;
-  std::erase_if(events_, [id](const Event& event) { return event.id == id; });
+  events_.forget(id);
   switch (connection->state) {
     case ConnectionState::kReqSent:
       return send_rejection(*connection, wire::reject::kTimeout, {}, now);
@@ -154,20 +150,13 @@ void Agent::handle_timeout(Instant now) {
 void Agent::give_up(Connection& connection, Instant now) {
   ++counters_.timeouts;
   if (connection.state == ConnectionState::kDreqSent) {  // disconnected, as requested
-    notify(connection, Event::Kind::kDisconnected);
+    events_.notify(connection, Event::Kind::kDisconnected);
     return begin_time_wait(connection, now);
   }
   if (connection.state == ConnectionState::kRepSent) ++counters_.half_open;
   // The peer may exist all the same, and regard the connection as established, now or later.
   send(connection, rejection_of(connection, wire::reject::kTimeout));
   end(connection, Event::Kind::kUnreachable);
-}
-
-std::optional<Event> Agent::poll_event() {
-  if (events_.empty()) return std::nullopt;
-  Event event = std::move(events_.front());
-  events_.pop_front();
-  return event;
 }
 
 std::optional<ConnectionState> Agent::state(CommId id) {
@@ -186,17 +175,10 @@ void Agent::send_rejection(Connection& connection, std::uint16_t reason, ConstBy
   std::copy(private_data.begin(), private_data.end(), rej.private_data.begin());
   wire::emit_cm({.transaction = connection.transaction, .message = rej}, connection.last_sent);
   outbox_.push(connection.endpoints, connection.last_sent);
-  leave_listener(connection);
+  listeners_.leave(connection);
   connection.owned = false;
   connection.state = ConnectionState::kRejected;
   table_.set_deadline(connection, now + config_.time_wait);
-}
-
-void Agent::leave_listener(Connection& connection) {
-  if (!connection.waits) return;
-  connection.waits = false;
-  const auto listener = listeners_.find(connection.service_id);
-  if (listener != listeners_.end() && listener->second.waiting > 0) --listener->second.waiting;
 }
 
 void Agent::begin_disconnect(Connection& connection, Instant now) {
@@ -212,13 +194,9 @@ void Agent::begin_time_wait(Connection& connection, Instant now) {
 }
 
 void Agent::end(Connection& connection, Event::Kind kind) {
-  notify(connection, kind);
-  leave_listener(connection);
+  events_.notify(connection, kind);
+  listeners_.leave(connection);
   table_.remove(connection);
-}
-
-void Agent::notify(const Connection& connection, Event::Kind kind) {
-  if (connection.owned) events_.push_back({kind, connection.id, connection.endpoints, {}});
 }
 
 }  // namespace brdma::cm

@@ -18,37 +18,20 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <optional>
-#include <span>
-#include <variant>
 
 #include "base/result.h"
 #include "base/secret_random.h"
 #include "cm/config.h"
 #include "cm/connection.h"
+#include "cm/demultiplexer.h"
+#include "cm/events.h"
+#include "cm/listeners.h"
 #include "cm/outbox.h"
 #include "cm/resend.h"
 #include "wire/cm/cm_messages.h"
 
 namespace brdma::cm {
-
-struct Event {
-  enum class Kind : std::uint8_t {
-    kRequest,       // CmReq: a new connection `id`, for the listener of its service id
-    kReply,         // CmRep: accepted; ready() is awaited
-    kReady,         // accept() was confirmed
-    kRejected,      // CmRej
-    kUnreachable,   // nobody answered
-    kDisconnected,  // by either side
-    kTimeWaitExit
-  };
-  Kind kind{};
-  CommId id = 0;
-  Endpoints endpoints;
-  std::variant<std::monostate, wire::CmReq, wire::CmRep, wire::CmRej> message;
-};
 
 class Agent {
  public:
@@ -62,7 +45,7 @@ class Agent {
   Status listen(std::uint64_t service_id, std::uint32_t backlog, std::uint8_t transport = wire::CmReq{}.transport);
   // The application has received the request.
   void taken(CommId id);
-  void stop_listening(std::uint64_t service_id);
+  void stop_listening(std::uint64_t service_id) { listeners_.stop(service_id); }
 
   // `req`, `rep`: the application's values; ids, GIDs and the manager's own timeouts are filled in.
   Result<CommId, Status> connect(const Endpoints& endpoints, wire::CmReq req, Instant now);
@@ -80,19 +63,13 @@ class Agent {
   void handle(const Endpoints& endpoints, const wire::CmMad& mad, Instant now);
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const { return table_.first_deadline(); }
-  [[nodiscard]] std::optional<Event> poll_event();
+  [[nodiscard]] std::optional<Event> poll_event() { return events_.poll(); }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t connections() const { return table_.size(); }
   [[nodiscard]] std::optional<ConnectionState> state(CommId id);
 
  private:
-  struct Listener {
-    std::uint32_t backlog = 0, waiting = 0;
-    std::uint8_t transport = 0;  // as in a REQ
-  };
-  struct Received;  // a message with its origin
-
   // agent_messages.cc
   void on(const Received& from, const wire::CmReq& req);
   void on(const Received& from, const wire::CmRep& rep);
@@ -107,21 +84,14 @@ class Agent {
   void on_repeated(Connection& connection);
   [[nodiscard]] std::optional<std::uint16_t> refusal(const wire::CmReq& req);
   void examine_stale(const Connection& old);
-  template <class Message>
-  [[nodiscard]] Connection* addressee(const Received& from, const Message& message);
-  [[nodiscard]] Connection* rejected(const Received& from, const wire::CmRej& rej);
 
   // agent.cc
   void send(const Connection& connection, const wire::CmMessage& message);
   void send_rejection(Connection& connection, std::uint16_t reason, ConstBytes private_data, Instant now);
-  void leave_listener(Connection& connection);
   void begin_disconnect(Connection& connection, Instant now);
   void begin_time_wait(Connection& connection, Instant now);
   void end(Connection& connection, Event::Kind kind);
   void give_up(Connection& connection, Instant now);
-  void notify(const Connection& connection, Event::Kind kind);
-  template <class Message>
-  void notify(const Connection& connection, Event::Kind kind, const Message& message);
 
   Config config_;
   Outbox& outbox_;
@@ -129,8 +99,9 @@ class Agent {
   Counters counters_;
   ConnectionTable table_;
   Resender resender_{config_, table_, outbox_, counters_};
-  std::map<std::uint64_t, Listener> listeners_;
-  std::deque<Event> events_;
+  Demultiplexer demultiplexer_{table_, counters_};
+  Listeners listeners_;
+  EventQueue events_;
 };
 
 }  // namespace brdma::cm

@@ -1,7 +1,4 @@
 // Handling of the peers' messages.
-#include <cerrno>
-#include <type_traits>
-
 #include "cm/agent.h"
 
 namespace brdma::cm {
@@ -17,50 +14,23 @@ bool awaits_answer(ConnectionState state) {
 
 }  // namespace
 
-struct Agent::Received {
-  const Endpoints& endpoints;
-  std::uint64_t transaction;
-  Instant now;
-};
-
-template <class Message>
-void Agent::notify(const Connection& connection, Event::Kind kind, const Message& message) {
-  if (connection.owned) events_.push_back({kind, connection.id, connection.endpoints, message});
-}
-
 void Agent::handle(const Endpoints& endpoints, const wire::CmMad& mad, Instant now) {
   const Received from{endpoints, mad.transaction, now};
   std::visit([&](const auto& message) { on(from, message); }, mad.message);
 }
 
-// Finds a message's connection by our id. The message must come from the peer, to our address and about the same
-// connection. All messages of a connection have the transaction of its REQ, except those that begin a transaction.
-template <class Message>
-Connection* Agent::addressee(const Received& from, const Message& message) {
-  Connection* const connection = table_.find(message.remote_comm_id);
-  if (connection == nullptr) {
-    ++counters_.unknown;
-    return nullptr;
-  }
-  if (!(connection->endpoints == from.endpoints)) {
-    ++counters_.wrong_address;
-    return nullptr;
-  }
-  constexpr bool kBegins = std::is_same_v<Message, wire::CmDreq> || std::is_same_v<Message, wire::CmLap>;
-  const bool other_peer = connection->remote_id != 0 && message.local_comm_id != connection->remote_id;
-  if (other_peer || (!kBegins && from.transaction != connection->transaction)) {
-    ++counters_.unknown;
-    return nullptr;
-  }
-  return connection;
-}
-
 std::optional<std::uint16_t> Agent::refusal(const wire::CmReq& req) {
-  const auto listener = listeners_.find(req.service_id);
-  if (listener == listeners_.end()) return wire::reject::kInvalidServiceId;
-  // IBTA has a reason of its own (9); Linux uses the reason of an application that refuses.
-  if (req.transport != listener->second.transport) return wire::reject::kConsumer;
-  if (listener->second.waiting < listener->second.backlog) return std::nullopt;
+  switch (listeners_.admission(req.service_id, req.transport)) {
+    case Listeners::Admission::kAdmitted:
+      return std::nullopt;
+    case Listeners::Admission::kNobody:
+      return wire::reject::kInvalidServiceId;
+    case Listeners::Admission::kOtherTransport:
+      // IBTA has a reason of its own (9); Linux uses the reason of an application that refuses.
+      return wire::reject::kConsumer;
+    case Listeners::Admission::kBacklogFull:
+      break;
+  }
   ++counters_.backlog_full;
   return wire::reject::kNoResources;
 }
@@ -101,10 +71,9 @@ void Agent::on(const Received& from, const wire::CmReq& req) {
   connection->service_id = req.service_id;
   table_.set_remote_id(*connection, req.local_comm_id);
   table_.set_remote_qp(*connection, req.ca_guid, req.qpn);
-  connection->waits = true;
-  ++listeners_.find(req.service_id)->second.waiting;
+  listeners_.enter(*connection);
   ++counters_.requests;
-  notify(*connection, Event::Kind::kRequest, req);
+  events_.notify(*connection, Event::Kind::kRequest, req);
 }
 
 // The peer has not received our answer, or there is none yet.
@@ -125,7 +94,7 @@ void Agent::on_repeated(Connection& connection) {
 }
 
 void Agent::on(const Received& from, const wire::CmRep& rep) {
-  Connection* const connection = addressee(from, rep);
+  Connection* const connection = demultiplexer_.addressee(from, rep);
   if (connection == nullptr) {  // ends the peer's wait before its timeout
     const wire::CmRej rej{.remote_comm_id = rep.local_comm_id,
                           .answered = wire::CmAnswered::kRep,
@@ -138,7 +107,7 @@ void Agent::on(const Received& from, const wire::CmRep& rep) {
       table_.set_deadline(*connection, std::nullopt);
       table_.set_remote_id(*connection, rep.local_comm_id);
       table_.set_remote_qp(*connection, rep.ca_guid, rep.qpn);
-      return notify(*connection, Event::Kind::kReply, rep);
+      return events_.notify(*connection, Event::Kind::kReply, rep);
     case ConnectionState::kRepReceived:
       ++counters_.duplicates;
       return send(*connection, wire::CmMra{.local_comm_id = connection->id,
@@ -157,7 +126,7 @@ void Agent::on(const Received& from, const wire::CmRep& rep) {
 }
 
 void Agent::on(const Received& from, const wire::CmRtu& rtu) {
-  Connection* const connection = addressee(from, rtu);
+  Connection* const connection = demultiplexer_.addressee(from, rtu);
   if (connection == nullptr) return;
   if (connection->state == ConnectionState::kRepSent) {
     (void)established(connection->id);
@@ -166,41 +135,19 @@ void Agent::on(const Received& from, const wire::CmRtu& rtu) {
   }
 }
 
-// Finds the connection of a REJ. A peer that gives up before our message came does not know our id, and names only its
-// own. One without such a connection names only ours. An established connection ends by a REJ with both, or by an
-// answer to our own message.
-Connection* Agent::rejected(const Received& from, const wire::CmRej& rej) {
-  Connection* const connection = rej.remote_comm_id != 0 ? table_.find(rej.remote_comm_id)
-                                                         : table_.find_remote(from.endpoints.remote, rej.local_comm_id);
-  if (connection == nullptr) {
-    ++counters_.unknown;
-    return nullptr;
-  }
-  if (!(connection->endpoints == from.endpoints)) {
-    ++counters_.wrong_address;
-    return nullptr;
-  }
-  const bool of_peer =
-      connection->remote_id == 0 || rej.local_comm_id == 0 || rej.local_comm_id == connection->remote_id;
-  const bool enough = rej.remote_comm_id != 0 || connection->state != ConnectionState::kEstablished;
-  if (of_peer && enough && from.transaction == connection->transaction) return connection;
-  ++counters_.unknown;
-  return nullptr;
-}
-
 void Agent::on(const Received& from, const wire::CmRej& rej) {
-  Connection* const connection = rejected(from, rej);
+  Connection* const connection = demultiplexer_.rejected(from, rej);
   if (connection == nullptr) return;
   switch (connection->state) {
     case ConnectionState::kReqSent:
     case ConnectionState::kRepReceived:
     case ConnectionState::kReqReceived:
     case ConnectionState::kRepSent:
-      notify(*connection, Event::Kind::kRejected, rej);
-      leave_listener(*connection);
+      events_.notify(*connection, Event::Kind::kRejected, rej);
+      listeners_.leave(*connection);
       return table_.remove(*connection);
     case ConnectionState::kEstablished:  // our RTU met a peer that had given up
-      notify(*connection, Event::Kind::kDisconnected);
+      events_.notify(*connection, Event::Kind::kDisconnected);
       return begin_time_wait(*connection, from.now);
     default:
       ++counters_.unexpected;
@@ -208,7 +155,7 @@ void Agent::on(const Received& from, const wire::CmRej& rej) {
 }
 
 void Agent::on(const Received& from, const wire::CmMra& mra) {
-  Connection* const connection = addressee(from, mra);
+  Connection* const connection = demultiplexer_.addressee(from, mra);
   if (connection == nullptr) return;
   if (!awaits_answer(connection->state)) {
     ++counters_.unexpected;
@@ -221,7 +168,7 @@ void Agent::on(const Received& from, const wire::CmMra& mra) {
 void Agent::on(const Received& from, const wire::CmDreq& dreq) {
   // Answered in any case, so that the peer need not wait: with the ids from its message, and only to itself.
   const wire::CmDrep drep{.local_comm_id = dreq.remote_comm_id, .remote_comm_id = dreq.local_comm_id};
-  Connection* const connection = addressee(from, dreq);
+  Connection* const connection = demultiplexer_.addressee(from, dreq);
   if (connection != nullptr && dreq.remote_qpn != connection->local_qpn) {
     ++counters_.unexpected;
     return;
@@ -229,7 +176,7 @@ void Agent::on(const Received& from, const wire::CmDreq& dreq) {
   outbox_.push(from.endpoints, wire::CmMad{.transaction = from.transaction, .message = drep});
   if (connection == nullptr) return;
   if (is_established(connection->state) || connection->state == ConnectionState::kDreqSent) {
-    notify(*connection, Event::Kind::kDisconnected);
+    events_.notify(*connection, Event::Kind::kDisconnected);
     begin_time_wait(*connection, from.now);
   } else {
     ++counters_.duplicates;
@@ -237,18 +184,18 @@ void Agent::on(const Received& from, const wire::CmDreq& dreq) {
 }
 
 void Agent::on(const Received& from, const wire::CmDrep& drep) {
-  Connection* const connection = addressee(from, drep);
+  Connection* const connection = demultiplexer_.addressee(from, drep);
   if (connection == nullptr) return;
   if (connection->state != ConnectionState::kDreqSent) {
     ++counters_.duplicates;
     return;
   }
-  notify(*connection, Event::Kind::kDisconnected);
+  events_.notify(*connection, Event::Kind::kDisconnected);
   begin_time_wait(*connection, from.now);
 }
 
 void Agent::on(const Received& from, const wire::CmLap& lap) {
-  if (addressee(from, lap) == nullptr) return;
+  if (demultiplexer_.addressee(from, lap) == nullptr) return;
   const wire::CmApr apr{
       .local_comm_id = lap.remote_comm_id, .remote_comm_id = lap.local_comm_id, .status = wire::kAprUnsupported};
   outbox_.push(from.endpoints, wire::CmMad{.transaction = from.transaction, .message = apr});

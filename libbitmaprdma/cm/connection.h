@@ -42,7 +42,7 @@ struct Connection {
   CommId remote_id = 0;  // 0: not known yet
   ConnectionState state = ConnectionState::kReqSent;
   bool owned = true;   // the application has not destroyed it
-  bool waits = false;  // among its listener's waiting requests
+  bool waits = false;  // in its listener's backlog (cm/listeners.h)
   Endpoints endpoints;
   std::uint64_t transaction = 0;
   std::uint64_t service_id = 0;  // passive: destination of the request

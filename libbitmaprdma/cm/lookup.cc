@@ -12,11 +12,8 @@ Lookup::Lookup(const Config& config, Outbox& outbox)
       table_(config.id_prefix, config.connections_max, random_) {}
 
 Status Lookup::listen(std::uint64_t service_id, std::uint32_t backlog) {
-  if (!listeners_.try_emplace(service_id, Listener{.backlog = backlog}).second) return Status{EADDRINUSE};
-  return Status::success();
+  return listeners_.listen(service_id, backlog);
 }
-
-void Lookup::stop_listening(std::uint64_t service_id) { listeners_.erase(service_id); }
 
 Result<CommId, Status> Lookup::ask(const Endpoints& endpoints, wire::CmSidrReq req, Instant now) {
   Connection* const question = table_.add(endpoints);
@@ -36,8 +33,7 @@ Status Lookup::answer(CommId id, wire::CmSidrRep rep, Instant now) {
   rep.service_id = request->service_id;
   wire::emit_cm({.transaction = request->transaction, .message = rep}, request->last_sent);
   outbox_.push(request->endpoints, request->last_sent);
-  const auto listener = listeners_.find(request->service_id);
-  if (listener != listeners_.end() && listener->second.waiting > 0) --listener->second.waiting;
+  listeners_.leave(*request);
   request->state = ConnectionState::kTimeWait;
   table_.set_deadline(*request, now + config_.time_wait);
   return Status::success();
@@ -79,9 +75,9 @@ void Lookup::handle(const Endpoints& endpoints, std::uint64_t transaction, const
     ++counters_.unexpected;
     return;
   }
-  const auto listener = listeners_.find(req.service_id);
-  if (listener == listeners_.end()) return refuse(endpoints, transaction, req);
-  Connection* const request = listener->second.waiting < listener->second.backlog ? table_.add(endpoints) : nullptr;
+  const Listeners::Admission admission = listeners_.admission(req.service_id);
+  if (admission == Listeners::Admission::kNobody) return refuse(endpoints, transaction, req);
+  Connection* const request = admission == Listeners::Admission::kAdmitted ? table_.add(endpoints) : nullptr;
   if (request == nullptr) {
     ++counters_.backlog_full;
     return;
@@ -90,7 +86,7 @@ void Lookup::handle(const Endpoints& endpoints, std::uint64_t transaction, const
   request->transaction = transaction;
   request->service_id = req.service_id;
   table_.set_remote_id(*request, req.request_id);
-  ++listener->second.waiting;
+  listeners_.enter(*request);
   ++counters_.requests;
   events_.push_back({LookupEvent::Kind::kRequest, request->id, endpoints, req});
 }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <variant>
 
@@ -13,6 +12,7 @@
 #include "base/secret_random.h"
 #include "cm/config.h"
 #include "cm/connection.h"
+#include "cm/listeners.h"
 #include "cm/outbox.h"
 #include "cm/resend.h"
 #include "wire/cm/cm_messages.h"
@@ -44,7 +44,7 @@ class Lookup {
 
   // Unanswered requests beyond `backlog` are ignored; the peer resends them.
   Status listen(std::uint64_t service_id, std::uint32_t backlog);
-  void stop_listening(std::uint64_t service_id);
+  void stop_listening(std::uint64_t service_id) { listeners_.stop(service_id); }
 
   Result<CommId, Status> ask(const Endpoints& endpoints, wire::CmSidrReq req, Instant now);
   // `rep`: status, QPN, Q_Key and private data.
@@ -63,9 +63,6 @@ class Lookup {
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  struct Listener {
-    std::uint32_t backlog = 0, waiting = 0;
-  };
   void refuse(const Endpoints& endpoints, std::uint64_t transaction, const wire::CmSidrReq& req);
 
   Config config_;
@@ -74,7 +71,7 @@ class Lookup {
   Counters counters_;
   ConnectionTable table_;  // of states kReqSent, kReqReceived and kTimeWait: sent, to be answered, answered
   Resender resender_{config_, table_, outbox_, counters_};
-  std::map<std::uint64_t, Listener> listeners_;
+  Listeners listeners_;
   std::deque<LookupEvent> events_;
 };
 

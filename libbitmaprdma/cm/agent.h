@@ -45,6 +45,7 @@ class Agent {
   Status listen(std::uint64_t service_id, std::uint32_t backlog, std::uint8_t transport = wire::CmReq{}.transport);
   // The application has received the request.
   void taken(CommId id);
+  // Requests that wait then count in the backlog of a later listener.
   void stop_listening(std::uint64_t service_id) { listeners_.stop(service_id); }
 
   // `req`, `rep`: the application's values; ids, GIDs and the manager's own timeouts are filled in.

@@ -15,39 +15,56 @@ class Listeners {
  public:
   // `transport`: as in a REQ; the lookup has no transports. EADDRINUSE: there is a listener already.
   Status listen(std::uint64_t service_id, std::uint32_t backlog, std::uint8_t transport = 0) {
-    const Listener listener{.backlog = backlog, .transport = transport};
-    if (!listeners_.try_emplace(service_id, listener).second) return Status{EADDRINUSE};
+    Service& service = services_[service_id];
+    if (service.listening) return Status{EADDRINUSE};
+    service.listening = true;
+    service.backlog = backlog;
+    service.transport = transport;
     return Status::success();
   }
-  void stop(std::uint64_t service_id) { listeners_.erase(service_id); }
+  // Requests that wait stay, and count in the backlog of a later listener.
+  void stop(std::uint64_t service_id) {
+    const auto service = services_.find(service_id);
+    if (service == services_.end()) return;
+    service->second.listening = false;
+    erase_unused(service);
+  }
 
   enum class Admission : std::uint8_t { kAdmitted, kNobody, kOtherTransport, kBacklogFull };
   // Of another request. Nothing changes.
   [[nodiscard]] Admission admission(std::uint64_t service_id, std::uint8_t transport = 0) const {
-    const auto listener = listeners_.find(service_id);
-    if (listener == listeners_.end()) return Admission::kNobody;
-    if (listener->second.transport != transport) return Admission::kOtherTransport;
-    return listener->second.waiting < listener->second.backlog ? Admission::kAdmitted : Admission::kBacklogFull;
+    const auto found = services_.find(service_id);
+    if (found == services_.end() || !found->second.listening) return Admission::kNobody;
+    const Service& service = found->second;
+    if (service.transport != transport) return Admission::kOtherTransport;
+    return service.waiting < service.backlog ? Admission::kAdmitted : Admission::kBacklogFull;
   }
 
   // An admitted request waits, until leave(). `service_id` is set.
   void enter(Connection& request) {
     request.waits = true;
-    ++listeners_.find(request.service_id)->second.waiting;
+    ++services_.find(request.service_id)->second.waiting;
   }
   void leave(Connection& request) {
     if (!request.waits) return;
     request.waits = false;
-    const auto listener = listeners_.find(request.service_id);
-    if (listener != listeners_.end() && listener->second.waiting > 0) --listener->second.waiting;
+    const auto service = services_.find(request.service_id);
+    --service->second.waiting;
+    erase_unused(service);
   }
 
  private:
-  struct Listener {
-    std::uint32_t backlog = 0, waiting = 0;
+  struct Service {
+    bool listening = false;
     std::uint8_t transport = 0;
+    std::uint32_t backlog = 0, waiting = 0;
   };
-  std::map<std::uint64_t, Listener> listeners_;  // by service id
+  using Services = std::map<std::uint64_t, Service>;  // by service id; a stopped one while requests wait
+  void erase_unused(Services::iterator service) {
+    if (!service->second.listening && service->second.waiting == 0) services_.erase(service);
+  }
+
+  Services services_;
 };
 
 }  // namespace brdma::cm

@@ -42,7 +42,7 @@ class Lookup {
   Lookup(const Lookup&) = delete;
   Lookup& operator=(const Lookup&) = delete;
 
-  // Unanswered requests beyond `backlog` are ignored; the peer resends them.
+  // Unanswered requests beyond `backlog` are ignored; the peer resends them. Listeners as in cm/agent.h.
   Status listen(std::uint64_t service_id, std::uint32_t backlog);
   void stop_listening(std::uint64_t service_id) { listeners_.stop(service_id); }
 

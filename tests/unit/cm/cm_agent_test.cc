@@ -187,6 +187,47 @@ TEST_F(Managers, AListenerTakesSoManyAtATime) {
   EXPECT_EQ(b_.events.size(), 5u);
 }
 
+// A second listener takes over a service whose first one has stopped.
+TEST_F(Managers, RequestsThatWaitCountInTheBacklogOfALaterListener) {
+  for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(a_.agent.connect(kEndpointsA, request(0x100 + i), now_));
+  carry();
+  ASSERT_EQ(b_.events.size(), 4u);
+  b_.agent.stop_listening(kService);
+  ASSERT_TRUE(a_.agent.connect(kEndpointsA, request(0x200), now_));
+  carry();
+  ASSERT_EQ(a_.events.size(), 1u);
+  EXPECT_EQ(std::get<wire::CmRej>(a_.events[0].message).reason, wire::reject::kInvalidServiceId);
+
+  ASSERT_TRUE(b_.agent.listen(kService, 5).ok());
+  EXPECT_EQ(b_.agent.listen(kService, 5).error(), EADDRINUSE);
+  for (std::uint32_t i = 0; i < 2; ++i) ASSERT_TRUE(a_.agent.connect(kEndpointsA, request(0x300 + i), now_));
+  carry();
+  EXPECT_EQ(b_.events.size(), 5u) << "four wait already";
+  EXPECT_EQ(b_.agent.counters().backlog_full, 1u);
+
+  for (std::size_t i = 0; i < 4; ++i) b_.agent.taken(b_.events[i].id);
+  for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(a_.agent.connect(kEndpointsA, request(0x400 + i), now_));
+  carry();
+  EXPECT_EQ(b_.events.size(), 9u) << "the first listener's requests make room for as many, not for more";
+}
+
+// The backlog is the later listener's own, also if it is smaller than what waits.
+TEST_F(Managers, ALaterListenerMayHaveASmallerBacklog) {
+  for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(a_.agent.connect(kEndpointsA, request(0x100 + i), now_));
+  carry();
+  ASSERT_EQ(b_.events.size(), 3u);
+  b_.agent.stop_listening(kService);
+  ASSERT_TRUE(b_.agent.listen(kService, 1).ok());
+  b_.agent.taken(b_.events[0].id);
+  ASSERT_TRUE(a_.agent.connect(kEndpointsA, request(0x200), now_));
+  carry();
+  EXPECT_EQ(b_.events.size(), 3u) << "two wait, one may";
+  for (std::size_t i = 1; i < 3; ++i) b_.agent.taken(b_.events[i].id);
+  ASSERT_TRUE(a_.agent.connect(kEndpointsA, request(0x201), now_));
+  carry();
+  EXPECT_EQ(b_.events.size(), 4u);
+}
+
 TEST_F(Managers, AFullTableRefuses) {
   Outbox outbox;
   Config small = config(7);

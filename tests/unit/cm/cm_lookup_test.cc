@@ -130,6 +130,24 @@ TEST_F(Lookups, WaitingRequestsAreBounded) {
   EXPECT_TRUE(b_.poll_event());
 }
 
+TEST_F(Lookups, RequestsThatWaitCountInTheBacklogOfALaterListener) {
+  for (int i = 0; i < 2; ++i) ask();
+  carry_from_a();
+  const auto first = b_.poll_event();
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(b_.poll_event());
+  b_.stop_listening(kService);
+  ASSERT_TRUE(b_.listen(kService, 2).ok());
+  ask();
+  carry_from_a();
+  EXPECT_FALSE(b_.poll_event()) << "two wait already";
+  ASSERT_TRUE(b_.answer(first->id, {.status = sidr_status::kValid}, now_).ok());
+  for (int i = 0; i < 2; ++i) ask();
+  carry_from_a();
+  EXPECT_TRUE(b_.poll_event());
+  EXPECT_FALSE(b_.poll_event());
+}
+
 TEST_F(Lookups, ForgedAnswersChangeNothing) {
   const CommId question = ask();
   OutgoingMad out;

@@ -189,6 +189,27 @@ TEST_F(RdmaCms, RequestsThatNobodyHasFetchedEndWithTheirListener) {
   EXPECT_EQ(fetch(a_, Kind::kRejected).status, 28);
 }
 
+TEST_F(RdmaCms, RequestsThatWaitCountInTheBacklogOfASecondListen) {
+  const IdNumber listening = listener(2);
+  const auto connect = [&](std::uint32_t qpn) {
+    ASSERT_TRUE(a_.connect(resolved(), parameters(qpn), {}, now_).ok());
+    carry();
+  };
+  for (std::uint32_t i = 0; i < 2; ++i) connect(0x100 + i);
+  ASSERT_TRUE(b_.listen(listening, 3).ok());
+  connect(0x200);
+  EXPECT_FALSE(a_.fetch_event(kChannel)) << "one more than before";
+  connect(0x201);
+  EXPECT_EQ(fetch(a_, Kind::kRejected).status, 3);
+  ASSERT_TRUE(b_.listen(listening, 1).ok());
+  for (int i = 0; i < 2; ++i) fetch(b_, Kind::kConnectRequest);
+  connect(0x202);
+  EXPECT_EQ(fetch(a_, Kind::kRejected).status, 3) << "one waits, and one may";
+  fetch(b_, Kind::kConnectRequest);
+  connect(0x203);
+  fetch(b_, Kind::kConnectRequest);
+}
+
 TEST_F(RdmaCms, NobodyIsThere) {
   const IdNumber active = resolved();
   ASSERT_TRUE(a_.connect(active, parameters(1), {}, now_).ok());

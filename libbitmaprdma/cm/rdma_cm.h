@@ -1,18 +1,18 @@
 // cm/rdma_cm.h - RDMA-CM with the kernel's interface: identifiers are bound, resolved, listened on, connected and
 // destroyed, and have events. One per process; sans-I/O like the connection manager below it, with a host (RdmaHost)
-// for ports, routes and devices.
+// for ports, routes and devices. Its parts are in cm/rdma/.
 //
 // Driven as cm/agent.h is: handle_mad(), handle_timeout() at next_timeout(), then poll_send() until it is empty.
 // Errors: errno values as rdma_*(3) name them; then nothing has changed. Not thread-safe.
 #pragma once
 
-#include <deque>
-#include <functional>
-#include <map>
-#include <unordered_map>
+#include <optional>
 
 #include "cm/agent.h"
 #include "cm/lookup.h"
+#include "cm/rdma/connection_service.h"
+#include "cm/rdma/datagram_service.h"
+#include "cm/rdma/memberships.h"
 #include "cm/rdma_host.h"
 #include "cm/rdma_id.h"
 
@@ -28,7 +28,10 @@ struct RouteInfo {
 
 class RdmaCm {
  public:
+  // `host` outlives it.
   RdmaCm(const Config& config, RdmaHost& host);
+  RdmaCm(const RdmaCm&) = delete;
+  RdmaCm& operator=(const RdmaCm&) = delete;
 
   // --- identifiers ---
   // `type`: for kIb; the other port spaces have one each.
@@ -41,6 +44,8 @@ class RdmaCm {
   Status resolve_address(IdNumber id, const std::optional<SocketAddress>& source, const SocketAddress& destination);
   Status resolve_route(IdNumber id);
   Result<RouteInfo, Status> query(IdNumber id);
+  // `backlog`: of unfetched requests; 0: as many as the kernel allows. Again: another backlog; requests that wait
+  // count.
   Status listen(IdNumber id, std::uint32_t backlog);
   Status connect(IdNumber id, const ConnectParameters& parameters, const wire::CmEce& ece, Instant now);
   // Of a request; `user` becomes the child's.
@@ -62,11 +67,8 @@ class RdmaCm {
   // Moves it to another channel, with its waiting events. Returns as destroy().
   Result<std::uint32_t, Status> migrate(IdNumber id, ChannelNumber to);
 
-  // --- multicast, of datagram services (cm/rdma_multicast.cc) ---
-  // Returns the membership's number; kMulticastJoin carries the destination. The program attaches the queue pair.
-  Result<IdNumber, Status> join(IdNumber id, std::uint64_t user, const SocketAddress& group);
-  [[nodiscard]] std::optional<IdNumber> member(IdNumber membership) const;  // its identifier
-  Result<std::uint32_t, Status> leave(IdNumber membership);                 // returns as destroy()
+  // --- multicast, of datagram services ---
+  [[nodiscard]] Memberships& multicast() { return memberships_; }
 
   // --- devices ---
   // Its addresses have changed: kAddressChange, once, for identifiers whose address is gone, until that is back.
@@ -91,7 +93,7 @@ class RdmaCm {
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_send(OutgoingMad& out) { return outbox_.poll(out); }
   // The holder of our ports has lost them: takes all again.
-  void restore_ports();
+  void restore_ports() { ports_.restore(); }
 
   [[nodiscard]] Counters counters() const {
     Counters sum = agent_.counters();
@@ -101,44 +103,7 @@ class RdmaCm {
   [[nodiscard]] std::size_t connections() const { return agent_.connections(); }
 
  private:
-  struct Membership {
-    IdNumber id = 0;
-    std::uint32_t events_reported = 0;
-  };
-  // --- rdma_datagram.cc ---
-  Status ask(RdmaId& id, const ConnectParameters& parameters, Instant now);
-  Status answer(RdmaId& id, const ConnectParameters& parameters, Instant now);
-  Status refuse(RdmaId& id, ConstBytes private_data, Instant now);
-  void take_lookup_events(Instant now);
-  void on_question(const LookupEvent& event, Instant now);
-  void on_answer(const LookupEvent& event);
-  [[nodiscard]] static Result<QueuePairSetting, Status> datagram_setting(QpState state);
-  // --- rdma_events.cc ---
   void take_events(Instant now);
-  // Makes a child of the listener of that service. `cm_address`: the first 36 bytes of a request's private data.
-  enum class Refusal : std::uint8_t { kBadAddress, kNobody, kNoRoom };
-  Result<RdmaId*, Refusal> make_child(const Endpoints& endpoints, std::uint64_t service_id,
-                                      const std::byte* cm_address);
-  void queue_request(const RdmaId& child, RdmaEvent event);
-  void on_request(const Event& event, Instant now);
-  void on_reply(RdmaId& id, const wire::CmRep& rep);
-  [[nodiscard]] RdmaId* listener_for(std::uint64_t service_id, const Endpoints& endpoints);
-  [[nodiscard]] RdmaId* id_of(CommId connection);
-  std::uint32_t drop_events(RdmaId& id, Instant now);
-  void leave_to_readers(const RdmaId& id);
-  // Takes the events that are `gone` out of the channel's queue, each by `take`. Answers how many stay, the first ones:
-  // readers have taken the count for them.
-  using Gone = std::function<bool(const RdmaEvent&)>;
-  using Take = std::function<void(const RdmaEvent&)>;
-  std::uint32_t take_back(ChannelNumber channel, const Gone& gone, const Take& take);
-  void release_port(RdmaId& id);
-  void notify(const RdmaId& id, RdmaEventKind kind, std::int32_t status = 0);
-  void queue(ChannelNumber channel, const RdmaEvent& event);
-  void bind_device(RdmaId& id);
-  int resolve_ends(RdmaId& id, const SocketAddress& destination);
-  int choose_source(RdmaId& id);
-  Status listen_at_port(const RdmaId& id);
-  SocketAddress bindable(const SocketAddress& address);
 
   RdmaHost& host_;
   SecretRandom random_;
@@ -147,12 +112,13 @@ class RdmaCm {
   Lookup lookup_;
   std::uint8_t ack_timeout_;
   IdTable ids_;
-  std::unordered_map<CommId, IdNumber> by_connection_, by_question_;
-  std::multimap<std::uint64_t, IdNumber> listening_;  // by service id
-  std::map<IdNumber, Membership> memberships_;
-  IdNumber next_membership_ = 0;
-  std::map<ChannelNumber, std::deque<RdmaEvent>> channels_;
-  Instant heard_;  // when the network last brought something, or time passed
+  AddressResolver addresses_;
+  EventChannels channels_;
+  Ports ports_;
+  AcceptQueue accept_queue_;
+  ConnectionService connections_;
+  DatagramService datagrams_;
+  Memberships memberships_;
 };
 
 }  // namespace brdma::cm

@@ -288,17 +288,17 @@ int join_ip_multicast(const Call& call) {
   if (!group) return EINVAL;
   return answer_with_id<cm::IdNumber>(
       call, command.id, command.response, sizeof(cm::IdNumber),
-      [&](CmDesk::Session& session) { return session.cm.join(command.id, command.uid, *group); });
+      [&](CmDesk::Session& session) { return session.cm.multicast().join(command.id, command.uid, *group); });
 }
 
 int leave_multicast(const Call& call) {
   const auto command = call.as<Id>();
   if (const int error = call.expect_answer<std::uint32_t>(command.response); error != 0) return error;
   const auto session = call.desk.begin();
-  const auto member = session->cm.member(command.id);
+  const auto member = session->cm.multicast().member(command.id);
   if (!member) return ENOENT;
   if (const int error = Call::own(*session, *member, call.channel); error != 0) return error;
-  const auto events = session->cm.leave(command.id);
+  const auto events = session->cm.multicast().leave(command.id);
   return events ? call.answer(command.response, events.value()) : events.reason().error();
 }
 

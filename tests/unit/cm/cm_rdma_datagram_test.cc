@@ -151,19 +151,19 @@ TEST_F(RdmaDatagrams, AnEndingServiceRepeatsItsReplies) {
 TEST_F(RdmaDatagrams, AGroupIsJoinedAndLeft) {
   const IdNumber id = datagram_resolved();
   const SocketAddress group{IpAddress::v4(239, 1, 1, 1)};
-  EXPECT_EQ(a_.join(id, 0xA1, {kAddressB}).reason().error(), EINVAL) << "no group";
-  EXPECT_EQ(a_.join(resolved(), 0xA1, group).reason().error(), EINVAL) << "connections have no groups";
-  const IdNumber membership = a_.join(id, 0xA1, group).value();
+  EXPECT_EQ(a_.multicast().join(id, 0xA1, {kAddressB}).reason().error(), EINVAL) << "no group";
+  EXPECT_EQ(a_.multicast().join(resolved(), 0xA1, group).reason().error(), EINVAL) << "connections have no groups";
+  const IdNumber membership = a_.multicast().join(id, 0xA1, group).value();
   const RdmaEvent joined = fetch(a_, Kind::kMulticastJoin);
   EXPECT_EQ(joined.user, 0xA1u) << "the program's pointer of the membership";
   ASSERT_TRUE(joined.datagram);
   EXPECT_EQ(joined.datagram->qpn, kMulticastQpn);
   EXPECT_EQ(joined.datagram->qkey, kDatagramQkey);
   EXPECT_EQ(joined.datagram->address, group.address);
-  EXPECT_EQ(a_.leave(membership).value(), 1u);
-  EXPECT_EQ(a_.leave(membership).reason().error(), ENOENT);
-  const IdNumber unread = a_.join(id, 0xA2, group).value();
-  EXPECT_EQ(a_.leave(unread).value(), 0u);
+  EXPECT_EQ(a_.multicast().leave(membership).value(), 1u);
+  EXPECT_EQ(a_.multicast().leave(membership).reason().error(), ENOENT);
+  const IdNumber unread = a_.multicast().join(id, 0xA2, group).value();
+  EXPECT_EQ(a_.multicast().leave(unread).value(), 0u);
   EXPECT_FALSE(a_.fetch_event(kChannel)) << "its event went with it";
   EXPECT_EQ(a_.destroy(id, now_).value(), 3u) << "events of groups count for the identifier too";
 }

@@ -1,20 +1,20 @@
-// Datagram services (RDMA_PS_UDP, RDMA_PS_IB with UD): no connection is made. A sender asks for the queue pair of a
-// port (cm/lookup.h) and gets its number, its Q_Key and its address; the other side accepts or refuses the request.
+#include "cm/rdma/datagram_service.h"
+
 #include <algorithm>
 #include <cerrno>
 
-#include "cm/rdma_cm.h"
+#include "cm/rdma/transport.h"
 
 namespace brdma::cm {
 
-Status RdmaCm::ask(RdmaId& id, const ConnectParameters& parameters, Instant now) {
+Status DatagramService::ask(RdmaId& id, const ConnectParameters& parameters, Instant now) {
   wire::CmSidrReq req;
   if (parameters.private_data_length > req.private_data.size() - wire::kCmAddressSize) return Status{EINVAL};
-  req.service_id = wire::service_id(id.space, id.remote.port);
+  req.service_id = service_of(id, id.remote);
   wire::emit_cm_address({id.local.port, id.local.address, id.remote.address}, req.private_data.data());
   std::copy_n(parameters.private_data.begin(), parameters.private_data_length,
               req.private_data.begin() + wire::kCmAddressSize);
-  const auto question = lookup_.ask(endpoints_of(id), req, now);
+  const auto question = parts_.lookup.ask(endpoints_of(id), req, now);
   if (!question) return question.reason();
   id.connection = question.value();
   by_question_[question.value()] = id.number;
@@ -22,36 +22,43 @@ Status RdmaCm::ask(RdmaId& id, const ConnectParameters& parameters, Instant now)
   return Status::success();
 }
 
-Status RdmaCm::answer(RdmaId& id, const ConnectParameters& parameters, Instant now) {
+Status DatagramService::answer(RdmaId& id, const ConnectParameters& parameters, Instant now) {
   wire::CmSidrRep rep{.status = sidr_status::kValid, .qpn = parameters.qpn, .qkey = kDatagramQkey};
   if (parameters.private_data_length > rep.private_data.size()) return Status{EINVAL};
   std::copy_n(parameters.private_data.begin(), parameters.private_data_length, rep.private_data.begin());
-  const Status answered = lookup_.answer(*id.connection, rep, now);
+  const Status answered = parts_.lookup.answer(*id.connection, rep, now);
   if (!answered.ok()) return answered;
-  by_question_.erase(*id.connection);
-  id.connection.reset();
-  id.state = IdState::kConnected;
+  finish(id, IdState::kConnected);
   return Status::success();
 }
 
-Status RdmaCm::refuse(RdmaId& id, ConstBytes private_data, Instant now) {
+Status DatagramService::refuse(RdmaId& id, ConstBytes private_data, Instant now) {
   wire::CmSidrRep rep{.status = sidr_status::kRejected};
   if (private_data.size() > rep.private_data.size()) return Status{EINVAL};
   std::copy(private_data.begin(), private_data.end(), rep.private_data.begin());
-  const Status refused = lookup_.answer(*id.connection, rep, now);
+  const Status refused = parts_.lookup.answer(*id.connection, rep, now);
   if (!refused.ok()) return refused;
-  by_question_.erase(*id.connection);
-  id.connection.reset();
-  id.state = IdState::kDisconnected;
+  finish(id, IdState::kDisconnected);
   return Status::success();
 }
 
-void RdmaCm::on_question(const LookupEvent& event, Instant now) {
+void DatagramService::finish(RdmaId& id, IdState state) {
+  by_question_.erase(*id.connection);
+  id.connection.reset();
+  id.state = state;
+}
+
+void DatagramService::destroy(const RdmaId& id, Instant now) {
+  by_question_.erase(*id.connection);
+  parts_.lookup.destroy(*id.connection, now);
+}
+
+void DatagramService::on_question(const LookupEvent& event, Instant now) {
   const auto& req = std::get<wire::CmSidrReq>(event.message);
-  const auto made = make_child(event.endpoints, req.service_id, req.private_data.data());
+  const auto made = parts_.accept_queue.make_child(event.endpoints, req.service_id, req.private_data.data());
   if (!made) {
-    if (made.reason() == Refusal::kNoRoom) return lookup_.destroy(event.id, now);
-    (void)lookup_.answer(event.id, {.status = sidr_status::kUnsupported}, now);
+    if (made.reason() == AcceptQueue::Refusal::kNoRoom) return parts_.lookup.destroy(event.id, now);
+    (void)parts_.lookup.answer(event.id, {.status = sidr_status::kUnsupported}, now);
     return;
   }
   RdmaId* const child = made.value();
@@ -62,14 +69,14 @@ void RdmaCm::on_question(const LookupEvent& event, Instant now) {
   request.parameters.private_data_length = static_cast<std::uint8_t>(req.private_data.size() - wire::kCmAddressSize);
   std::copy(req.private_data.begin() + wire::kCmAddressSize, req.private_data.end(),
             request.parameters.private_data.begin());
-  queue_request(*child, request);
+  parts_.accept_queue.push(*child, request);
 }
 
 // As in the kernel: a refusal is reported as "unreachable", with the answer's status.
-void RdmaCm::on_answer(const LookupEvent& event) {
+void DatagramService::on_answer(const LookupEvent& event) {
   const auto entry = by_question_.find(event.id);
   if (entry == by_question_.end()) return;
-  RdmaId& id = *ids_.find(entry->second);
+  RdmaId& id = *parts_.ids.find(entry->second);
   by_question_.erase(entry);
   id.connection.reset();
   RdmaEvent notice{.kind = RdmaEventKind::kUnreachable,
@@ -93,11 +100,11 @@ void RdmaCm::on_answer(const LookupEvent& event) {
       id.state = IdState::kConnected;
     }
   }
-  queue(id.channel, notice);
+  parts_.channels.queue(id.channel, notice);
 }
 
-void RdmaCm::take_lookup_events(Instant now) {
-  while (const auto event = lookup_.poll_event()) {
+void DatagramService::take_events(Instant now) {
+  while (const auto event = parts_.lookup.poll_event()) {
     if (event->kind == LookupEvent::Kind::kRequest) {
       on_question(*event, now);
     } else {
@@ -107,7 +114,7 @@ void RdmaCm::take_lookup_events(Instant now) {
 }
 
 // librdmacm itself makes the further transitions of a datagram queue pair.
-Result<QueuePairSetting, Status> RdmaCm::datagram_setting(QpState state) {
+Result<QueuePairSetting, Status> DatagramService::setting(QpState state) {
   QueuePairSetting setting;
   setting.attributes.state = state;
   setting.attributes.qkey = kDatagramQkey;

@@ -30,13 +30,12 @@ Notification::Kind kind_of(int async_event) {
 }  // namespace
 
 Engine::Impl::Impl(const EngineConfig& given, Statistics& statistics, trace::Sink* sink)
-    : config(given),
+    : settings(given),
       memory(SecretRandom(given.seed, "memory keys")),
-      environment{.config = config, .memory = memory, .statistics = statistics, .sink = sink},
+      environment{.config = settings.config, .memory = memory, .statistics = statistics, .sink = sink},
       queue_pairs(given.slot, given.slot_bits, SecretRandom(given.own_seed(), "queue pair numbers")),
-      ready(given.transfer.regular_turns),
-      turn_words(turn_of(given)) {
-  BRDMA_CHECK(!config.source_ports.empty());
+      schedule(given) {
+  BRDMA_CHECK(!settings.config.source_ports.empty());
 }
 
 Engine::Engine(const EngineConfig& config, Statistics& statistics, trace::Sink* sink)
@@ -49,7 +48,7 @@ void Engine::Impl::settle() {
     const registry::ReadyQueue queue = qp->wanted_queue();
     const bool is_idle = queue == registry::ReadyQueue::kNone;
     BRDMA_CHECK_SLOW(!is_idle || qp->interest(now) == TransmitInterest::kNone);
-    if (!is_idle) ready.push_back(qp, queue == registry::ReadyQueue::kLarge);
+    if (!is_idle) schedule.add(qp, queue == registry::ReadyQueue::kLarge);
     note_changes(qp);
     qp->known_idle = is_idle;
   }
@@ -83,21 +82,9 @@ void Engine::Impl::collect_notices() {
     }
 }
 
-// Deadlines and packets in flight are read once a round, not once a packet. An idle queue pair has neither.
 void Engine::Impl::refresh_timers() {
   settle();
-  for (QueuePair* qp : stale_timers) {
-    qp->timer_is_stale = false;
-    if (qp->known_idle) {
-      BRDMA_CHECK_SLOW(!qp->next_timeout() && qp->requester().packets_in_flight() == 0);
-      timers.take_away(qp);
-      qp->set_in_flight(*qp->identity().send_cq, 0);
-      continue;
-    }
-    timers.set(qp, qp->next_timeout());
-    qp->count_in_flight();
-  }
-  stale_timers.clear();
+  timers.refresh();
 }
 
 std::optional<Instant> Engine::next_timeout() const {

@@ -1,7 +1,6 @@
 // Management while the engine runs: recovery settings and state reports.
 //
-// Queue pairs share settings by pointer: those of the device (config.recovery), or one of own_recoveries. An idle queue
-// pair pays for a pointer. A change costs a walk over the queue pairs, and nothing on the data path.
+// A change of settings (device/settings.h) costs a walk over the queue pairs, and nothing on the data path.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -11,21 +10,6 @@
 
 namespace brdma {
 namespace {
-
-// Settings equal to `wanted`: the device's, those of other queue pairs, or a new copy.
-const RecoveryConfig* shared(Engine::Impl& me, const RecoveryConfig& wanted) {
-  if (me.config.recovery == wanted) return &me.config.recovery;
-  const auto found = std::find(me.own_recoveries.begin(), me.own_recoveries.end(), wanted);
-  return found != me.own_recoveries.end() ? &*found : &me.own_recoveries.emplace_back(wanted);
-}
-
-void drop_unused(Engine::Impl& me) {
-  me.own_recoveries.remove_if([&me](const RecoveryConfig& config) {
-    bool used = false;
-    me.queue_pairs.for_each([&](const QueuePair* qp) { used = used || qp->identity().recovery == &config; });
-    return !used;
-  });
-}
 
 BitmapReport bitmap_report(std::uint32_t window, const bitmap::WindowUse& use, const RecoveryConfig& config) {
   const bitmap::WindowShape shape = qp::window_shape(config);
@@ -95,7 +79,8 @@ bool Engine::Impl::admits_queue_pair() {
     environment.note(now, 0, trace::EventType::kLimitReached, static_cast<std::uint64_t>(limit), most, used);
     return false;
   };
-  const std::uint64_t pairs_max = config.recovery.qps_max, bytes_max = config.recovery.device_state_bytes_max;
+  const std::uint64_t pairs_max = settings.config.recovery.qps_max,
+                      bytes_max = settings.config.recovery.device_state_bytes_max;
   const std::uint64_t pairs = queue_pairs.size(), bytes = environment.segments.used_bytes();
   const auto sum = [](std::uint64_t own, std::uint64_t all_others, std::uint64_t most) {
     return all_others >= most ? all_others : own + all_others;  // which may be any number
@@ -128,23 +113,23 @@ Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryE
     if (only == nullptr || qp == only) editor.edit(wanted.back().second, /*made=*/true);
   });
   if (only == nullptr) {
-    editor.edit(me.config.recovery, /*made=*/false);
-    editor.edit_transfers(me.config.transfer);
-    me.ready.set_regular_turns(me.config.transfer.regular_turns);
+    editor.edit(me.settings.config.recovery, /*made=*/false);
+    editor.edit_transfers(me.settings.config.transfer);
+    me.schedule.set_regular_turns(me.settings.config.transfer.regular_turns);
   }
   for (const auto& [qp, config] : wanted) {
     if (only != nullptr && qp != only) continue;
-    qp->manage().set_recovery(shared(me, config), now);
+    qp->manage().set_recovery(me.settings.shared(config), now);
     me.touched(qp);
   }
-  drop_unused(me);
+  me.settings.drop_unused(me.queue_pairs);
   me.environment.note(now, qpn.value_or(0), trace::EventType::kSettingsChanged, only != nullptr ? 1 : wanted.size());
   return Status::success();
 }
 
-const RecoveryConfig& Engine::recovery() const { return impl_->config.recovery; }
+const RecoveryConfig& Engine::recovery() const { return impl_->settings.config.recovery; }
 const Statistics& Engine::statistics() const { return impl_->environment.statistics; }
-const TransferConfig& Engine::transfer() const { return impl_->config.transfer; }
+const TransferConfig& Engine::transfer() const { return impl_->settings.config.transfer; }
 
 std::vector<std::uint32_t> Engine::queue_pair_numbers() const {
   std::vector<std::uint32_t> numbers;
@@ -181,7 +166,7 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn, Instant now) co
   }
   report.memory = qp::memory_use(*qp);
   report.recovery = *identity.recovery;
-  report.own_recovery = identity.recovery != &impl_->config.recovery;
+  report.own_recovery = identity.recovery != &impl_->settings.config.recovery;
   report.statistics = qp->statistics();
   return report;
 }
@@ -241,7 +226,7 @@ RecoveryStatus Engine::recovery_status() const {
 
 std::vector<CompletionQueueReport> Engine::completion_queue_reports() const {
   std::vector<CompletionQueueReport> reports;
-  for (const auto& cq : impl_->completion_queues) {
+  for (const auto& cq : impl_->queues.completion_queues()) {
     reports.push_back({static_cast<std::uint32_t>(reports.size()), cq->capacity(),
                        static_cast<std::uint32_t>(cq->size()), cq->queue_pairs});
   }

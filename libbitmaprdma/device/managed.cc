@@ -72,8 +72,8 @@ bool Engine::Impl::manage(const IpAddress& peer) {
   std::uint64_t delivered = 0;
   for_each_towards(*this, peer, [&](const QueuePair& qp) { delivered += qp.requester().delivered().bps(); });
   const bool known = managed.find(peer) != nullptr;
-  congestion::ManagedDestination* const destination =
-      managed.lower(peer, Bandwidth::from_bps(delivered), config.recovery.congestion, config.recovery.wan, now);
+  congestion::ManagedDestination* const destination = managed.lower(
+      peer, Bandwidth::from_bps(delivered), settings.config.recovery.congestion, settings.config.recovery.wan, now);
   if (destination == nullptr) {
     environment.count(Counter::kManagedFull);
     return false;
@@ -112,7 +112,7 @@ void Engine::Impl::visit_managed() {
       observed.wait = sender.srtt;
       observed.shortest = sender.base_rtt;
     });
-    switch (congestion::ManagedList::visit(destination, observed, config.recovery.wan, now)) {
+    switch (congestion::ManagedList::visit(destination, observed, settings.config.recovery.wan, now)) {
       case congestion::ManagedList::Visit::kKept:
         break;
       case congestion::ManagedList::Visit::kRaised:

@@ -6,14 +6,11 @@
 #include "qp/queues/shared_receive_queue.h"
 #include "qp/state/limits.h"
 #include "qp/state/management.h"
-#include "qp/state/prefetch.h"
 
 namespace brdma {
 namespace {
 
 constexpr std::uint32_t kCqEntriesMax = 1u << 22;
-// The state of so many, 3 KB each, most likely fits a core's cache; prefetching would gain nothing.
-constexpr std::size_t kQueuePairsCached = 256;
 
 bool within_limits(const QpCapabilities& asked) {
   return asked.send_wr_max <= qp::kWorkRequestsMax && asked.receive_wr_max <= qp::kWorkRequestsMax &&
@@ -59,18 +56,13 @@ MemoryRegionInfo Engine::info(const MemoryRegion* region) const { return {region
 
 Result<CompletionQueue*, Status> Engine::create_cq(std::uint32_t entries, void* user, const CqOptions& options) {
   if (entries == 0 || entries > kCqEntriesMax) return Status{EINVAL};
-  impl_->completion_queues.push_back(std::make_unique<CompletionQueue>(entries, user, options));
-  return impl_->completion_queues.back().get();
+  return impl_->queues.add(std::make_unique<CompletionQueue>(entries, user, options));
 }
 
 Status Engine::destroy_cq(CompletionQueue* cq) {
   if (cq->queue_pairs > 0) return Status{EBUSY};
   impl_->settle();
-  auto& all = impl_->completion_queues;
-  const auto at = std::find_if(all.begin(), all.end(), [cq](const auto& each) { return each.get() == cq; });
-  if (at == all.end()) return Status{EINVAL};
-  all.erase(at);
-  return Status::success();
+  return impl_->queues.remove(cq) ? Status::success() : Status{EINVAL};
 }
 
 bool Engine::in_use(const CompletionQueue* cq) const { return cq->queue_pairs > 0; }
@@ -105,11 +97,11 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   identity.send_cq = request.send_cq;
   identity.receive_cq = request.receive_cq;
   identity.srq = request.srq;
-  identity.recovery = &impl_->config.recovery;
+  identity.recovery = &impl_->settings.config.recovery;
   ++request.pd->users;
   ++request.send_cq->queue_pairs;
   ++request.receive_cq->queue_pairs;
-  impl_->user_bytes = request.user_bytes;
+  impl_->prefetch.set_user_bytes(request.user_bytes);
   QueuePair* const qp = impl_->queue_pairs.add(std::make_unique<QueuePair>(impl_->environment, identity));
   if (request.srq != nullptr) request.srq->queue_pairs.push_back(qp);
   return qp;
@@ -124,15 +116,13 @@ const std::vector<std::uint32_t>& Engine::slots() const { return impl_->queue_pa
 
 Status Engine::destroy_qp(QueuePair* qp) {
   Impl& me = *impl_;
-  if (std::ranges::any_of(me.members, [qp](const auto& member) { return member.qp == qp; })) return Status{EBUSY};
+  if (me.groups.is_member(qp)) return Status{EBUSY};
   me.settle();
   const qp::Identity identity = qp->identity();
-  me.ready.remove(qp);
+  me.schedule.forget(qp);
   qp->set_in_flight(*identity.send_cq, 0);
-  if (me.given_out == qp) me.given_out = nullptr;
-  if (me.last_posted == qp) me.last_posted = nullptr;
-  me.timers.set(qp, std::nullopt);
-  std::erase(me.stale_timers, qp);
+  me.prefetch.forget(qp);
+  me.timers.forget(qp);
   if (identity.srq != nullptr) std::erase(identity.srq->queue_pairs, qp);
   me.queue_pairs.remove(qp);
   me.device_use.set_queue_pairs(me.queue_pairs.size());
@@ -173,31 +163,12 @@ QpAttributes Engine::query_qp(const QueuePair* qp) const { return qp->identity()
 bool Engine::sq_draining(const QueuePair* qp) const { return qp->draining(); }
 QpCapabilities Engine::qp_capabilities(const QueuePair* qp) const { return qp->identity().capabilities; }
 
-// With many queue pairs each is cold when its turn comes. Their turns mostly repeat in the same order: the queue pair
-// posted to after `qp` the last time comes next. Its state is prefetched while others' posts go on, one step a post,
-// since each step finds its address in the data fetched by the one before.
-void Engine::Impl::fetch_next(QueuePair* qp) {
-  const std::uint32_t qpn = qp->identity().qpn;
-  const bool as_expected = last_posted != nullptr && last_posted->posted_next() == qpn;
-  if (last_posted != nullptr && !as_expected) last_posted->set_posted_next(qpn);
-  last_posted = qp;
-  if (!as_expected) return QueuePair::Prefetch{*qp}.halves(user_bytes);
-  QueuePair* next = queue_pairs.guess(qp->posted_next());
-  if (next == nullptr) return;
-  QueuePair::Prefetch{*next}.slots();
-  next = queue_pairs.guess(next->posted_next());
-  if (next == nullptr) return;
-  QueuePair::Prefetch{*next}.halves(user_bytes);
-  next = queue_pairs.guess(next->posted_next());
-  if (next != nullptr) QueuePair::Prefetch{*next}.self();
-}
-
 Status Engine::check_send(const QueuePair* qp, std::span<const SendRequest> requests) const {
   return qp->check_send(requests);
 }
 
 Status Engine::post_send(QueuePair* qp, std::span<const SendRequest> requests, Instant now, std::size_t& posted) {
-  if (impl_->queue_pairs.size() > kQueuePairsCached) impl_->fetch_next(qp);
+  impl_->prefetch.on_post(qp, impl_->queue_pairs);
   const Status status = qp->post_send(requests, now, posted);
   if (posted > 0) impl_->touched(qp);
   return status;

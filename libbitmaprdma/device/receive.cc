@@ -61,38 +61,11 @@ void Engine::Impl::take(const Datagram& datagram) {
                                        datagram.destination != identity.attributes.local_address)) {
     return drop(datagram, DropReason::kWrongPeer);
   }
-  if (!icrc_holds(datagram, packet, identity.type == QpType::kUd ? nullptr : &qp->received_flow)) {
+  if (!icrc.holds(datagram, packet, identity.type == QpType::kUd ? nullptr : &qp->received_flow)) {
     return drop(datagram, DropReason::kBadIcrc);
   }
   qp->handle_packet(packet, datagram, now);
   note_peer_alive(qp);
-}
-
-// Bitmap mode and IPv6 have no unknown field. A standard packet over IPv4 has an identification that a UDP socket does
-// not show: some identification must explain its ICRC (docs/wire.md#icrc).
-bool Engine::Impl::icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow* own_flow) {
-  const bool covers_identification = !packet.bitmap && !packet.control && datagram.source.is_v4();
-  const bool known = !covers_identification || datagram.ip_id_known;
-  const std::uint16_t ip_id = covers_identification && known ? datagram.ip_id : std::uint16_t{0};
-  const bool flow_holds = own_flow != nullptr && own_flow->has_ports(datagram.source_port, kRoceUdpPort);
-  const wire::IcrcFlow& flow = flow_holds ? *own_flow : flow_of(datagram, own_flow);
-  const std::uint32_t difference = wire::packet_icrc(flow, ip_id, datagram.bytes) ^ wire::stored_icrc(datagram.bytes);
-  if (difference == 0) return true;
-  if (known) return false;
-  std::uint16_t identification = 0;
-  return identifications.solve(difference, datagram.bytes.size(), identification);
-}
-
-// The datagram's flow; it replaces an older one where the place is taken.
-const wire::IcrcFlow& Engine::Impl::flow_of(const Datagram& datagram, wire::IcrcFlow* own_flow) {
-  const wire::IcrcPath path{.source = datagram.source,
-                            .destination = datagram.destination,
-                            .source_port = datagram.source_port,
-                            .destination_port = kRoceUdpPort,
-                            .ip_id = 0};
-  if (own_flow != nullptr) return *own_flow = wire::IcrcFlow{path};
-  if (!datagram_flow.is(path)) datagram_flow = wire::AddressedIcrcFlow{path};
-  return datagram_flow;
 }
 
 // Anybody can send ICMP: it must name an existing connection. Its queue pair judges the rest.

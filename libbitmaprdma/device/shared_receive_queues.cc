@@ -16,10 +16,8 @@ Result<SharedReceiveQueue*, Status> Engine::create_srq(ProtectionDomain* pd, Srq
   }
   attributes = {.wr_max = std::max(attributes.wr_max, 1u), .sge_max = std::max(attributes.sge_max, 1u), .limit = 0};
   auto srq = std::make_unique<SharedReceiveQueue>(pd, attributes, user, me.environment.low_queues);
-  srq->place = me.shared_receive_queues.size();
   ++pd->users;
-  me.shared_receive_queues.push_back(std::move(srq));
-  return me.shared_receive_queues.back().get();
+  return me.queues.add(std::move(srq));
 }
 
 Status Engine::modify_srq(SharedReceiveQueue* srq, const SrqAttributes& attributes, std::uint32_t mask) {
@@ -33,14 +31,11 @@ SrqAttributes Engine::query_srq(const SharedReceiveQueue* srq) const { return sr
 
 // Receives that are still posted are discarded with it, as IBTA requires.
 Status Engine::destroy_srq(SharedReceiveQueue* srq) {
-  auto& all = impl_->shared_receive_queues;
   if (!srq->queue_pairs.empty()) return Status{EBUSY};
-  if (srq->place >= all.size() || all[srq->place].get() != srq) return Status{EINVAL};
+  if (!impl_->queues.has(srq)) return Status{EINVAL};
   impl_->settle();
   --srq->pd()->users;
-  std::swap(all[srq->place], all.back());
-  all[srq->place]->place = srq->place;
-  all.pop_back();
+  impl_->queues.remove(srq);
   return Status::success();
 }
 

@@ -1,5 +1,7 @@
 #include "device/timers.h"
 
+#include "base/check.h"
+
 namespace brdma::device {
 
 void Timers::set(QueuePair* qp, std::optional<Instant> deadline) {
@@ -11,6 +13,21 @@ void Timers::set(QueuePair* qp, std::optional<Instant> deadline) {
   } else if (heap_[at].deadline != *deadline) {
     sift(at, Entry{*deadline, order_++, qp});
   }
+}
+
+void Timers::refresh() {
+  for (QueuePair* qp : stale_) {
+    qp->timer_is_stale = false;
+    if (qp->known_idle) {
+      BRDMA_CHECK_SLOW(!qp->next_timeout() && qp->requester().packets_in_flight() == 0);
+      take_away(qp);
+      qp->set_in_flight(*qp->identity().send_cq, 0);
+      continue;
+    }
+    set(qp, qp->next_timeout());
+    qp->count_in_flight();
+  }
+  stale_.clear();
 }
 
 QueuePair* Timers::take_due(Instant now) {

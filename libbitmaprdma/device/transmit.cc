@@ -1,10 +1,6 @@
 // Output: queue pairs in turn. Packets of several share a batch, which is one system call, if they go to the same
 // socket of the same peer by the same path, and fit (QueuePair::joins): with many queue pairs of few packets each,
 // system calls dominate the cost. Queue pairs inside a large command come after the others (registry/command_queues.h).
-//
-// Deficit round robin: a turn is as many bytes as a batch of large messages has, however many batches make them. So
-// queue pairs of small messages get as many bytes as those of large ones. A queue pair that sends more (by less than a
-// batch) has less the next time; one that runs out of output gives up the rest of its turn.
 #include <algorithm>
 #include <utility>
 
@@ -13,42 +9,21 @@
 #include "qp/turn/transmission.h"
 
 namespace brdma {
-namespace {
-
-// In words of 4 bytes, of which every RoCE packet is a number (IBTA 9.2.1: pad): 16 bits hold two turns.
-constexpr std::int32_t kWord = 4;
-// No longer than a batch of large messages at any path MTU (15, 31 or 60 packets fill it, and headers come to their
-// payload), so that one batch is one turn. A remainder would make a second turn, for which all others wait. Without GSO
-// a packet.
-constexpr std::uint32_t kLargestPayload = 4096, kTurnBytesMax = 15 * kLargestPayload;
-
-// Share of a turn among queue pairs.
-std::uint32_t turn_percent(const QueuePair& qp) {
-  const congestion::ManagedDestination* const managed = qp.requester().managed();
-  return managed == nullptr ? 100 : managed->weight_percent;
-}
-
-}  // namespace
-
-std::int16_t Engine::Impl::turn_of(const EngineConfig& config) {
-  const std::uint32_t batch = std::min<std::uint32_t>(config.segments_max, kSegmentsMax) * kLargestPayload;
-  return static_cast<std::int16_t>(std::clamp(batch, kLargestPayload, kTurnBytesMax) / kWord);
-}
 
 bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   Impl& me = *impl_;
   me.now = now;
-  if (me.given_out != nullptr) [[unlikely]]
+  if (me.schedule.given_out() != nullptr) [[unlikely]]
     me.hand_over();
   me.settle();
-  while (QueuePair* qp = me.ready.front()) {
-    qp::TransmitBatch batch(buffer, me.config);
+  while (QueuePair* qp = me.schedule.front()) {
+    qp::TransmitBatch batch(buffer, me.settings.config);
     do me.take_turn(qp, batch);
-    while ((qp = me.ready.front()) != nullptr && me.given_out == nullptr && qp->joins(batch));
-    BRDMA_CHECK_SLOW(me.touched_pairs.empty() && qp == me.ready.front());
-    out.more = qp != nullptr || me.given_out != nullptr;
+    while ((qp = me.schedule.front()) != nullptr && me.schedule.given_out() == nullptr && qp->joins(batch));
+    BRDMA_CHECK_SLOW(me.touched_pairs.empty() && qp == me.schedule.front());
+    out.more = qp != nullptr || me.schedule.given_out() != nullptr;
     if (!batch.finish(out)) continue;
-    me.batch_made = now;
+    me.schedule.set_batch_made(now);
     if (!batch.faulted()) [[likely]]
       return true;
     me.withdraw();
@@ -64,9 +39,9 @@ void Engine::withdraw(Instant now) {
 // The owners of the batch's packets are not recorded: each queue pair knows when it sent.
 void Engine::Impl::withdraw() {
   memory.be_careful();
-  given_out = nullptr;
+  schedule.take_given_out();
   queue_pairs.for_each([this](QueuePair* qp) {
-    qp->withdraw(batch_made, now);
+    qp->withdraw(schedule.batch_made(), now);
     touched(qp);
   });
   settle();
@@ -75,46 +50,25 @@ void Engine::Impl::withdraw() {
 // `qp`, first of the ready ones, adds its share to the batch.
 void Engine::Impl::take_turn(QueuePair* qp, qp::TransmitBatch& batch) {
   const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
-  ready.remove(qp);
-  if (qp->turn_left <= 0) {
-    const std::int32_t turn = turn_words * static_cast<std::int32_t>(turn_percent(*qp)) / 100;
-    qp->turn_left = static_cast<std::int16_t>(qp->turn_left + turn);
-    if (qp->turn_left <= 0) [[unlikely]]  // its turns are shorter than others', and its last batch was longer
-      return ready.push_back(qp, large);
-  }
+  if (!schedule.begin_turn(qp, large)) return;
   const std::size_t packets_before = batch.packets(), bytes_before = batch.bytes();
   // A queue pair that sent is next again while it has more. One that did not waits for the next event, unless there was
   // no room.
   const bool more = qp->poll_transmit(batch, now) != TransmitInterest::kNone;
   const std::size_t packets = batch.packets() - packets_before, bytes = batch.bytes() - bytes_before;
   if (packets > 0) {
-    ready.turn_taken(large);
-    if (qp->unreliable() != nullptr) [[unlikely]]
-      given_out = qp;
+    schedule.sent(qp, large);
     environment.count(Counter::kSentPackets, packets);
     environment.count(Counter::kSentBytes, bytes);
   }
   qp->begins_batch = more;
   note_changes(qp);
-  end_turn(qp, static_cast<std::uint32_t>(bytes), large, more);
-}
-
-// `qp` sent so many bytes; `more`: it has more to send.
-void Engine::Impl::end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool more) {
-  if (!more) {
-    qp->turn_left = 0;
-    return;
-  }
-  const std::int32_t left = qp->turn_left - static_cast<std::int32_t>(bytes) / kWord;
-  qp->turn_left = static_cast<std::int16_t>(left);
-  const bool next_is_large = qp->next_is_large();
-  if (left > 0 && next_is_large == large) return ready.push_front(qp, large);
-  ready.push_back(qp, next_is_large);
+  schedule.end_turn(qp, static_cast<std::uint32_t>(bytes), large, more);
 }
 
 // The caller of the next batch has sent the last one, and no longer reads its memory.
 void Engine::Impl::hand_over() {
-  QueuePair* const qp = std::exchange(given_out, nullptr);
+  QueuePair* const qp = schedule.take_given_out();
   qp->handed_over(now);
   note_changes(qp);
 }
@@ -123,7 +77,7 @@ void Engine::Impl::hand_over() {
 // since a reply may be posted next.
 Engine::Interest Engine::transmit_interest() {
   Impl& me = *impl_;
-  if (me.touched_pairs.size() == 1 && me.ready.front() == nullptr && me.given_out == nullptr) [[likely]] {
+  if (me.touched_pairs.size() == 1 && me.schedule.front() == nullptr && me.schedule.given_out() == nullptr) [[likely]] {
     QueuePair* const qp = me.touched_pairs.front();
     qp->count_in_flight();  // as next_timeout() would, for Load::awaited
     const TransmitInterest level = qp->interest(me.now);
@@ -136,8 +90,8 @@ Engine::Interest Engine::transmit_interest() {
 
 Engine::Interest Engine::Impl::merged_interest() const {
   Interest merged;
-  if (given_out != nullptr) merged = {TransmitInterest::kForced, given_out};
-  static_cast<void>(ready.any_of([&](const QueuePair* qp) {
+  if (schedule.given_out() != nullptr) merged = {TransmitInterest::kForced, schedule.given_out()};
+  static_cast<void>(schedule.any_of([&](const QueuePair* qp) {
     const TransmitInterest level = qp->interest(now);
     if (level == TransmitInterest::kNone) return false;
     merged.only = merged.level == TransmitInterest::kNone || merged.only == qp ? qp : nullptr;
@@ -162,8 +116,9 @@ Engine::Load Engine::load(const QueuePair* qp) const {
 std::uint32_t Engine::Impl::packets_per_batch(std::uint32_t mtu) const {
   constexpr std::size_t kHeaders = wire::kBthSize + wire::kBxthSize + wire::kRethSize;
   const std::size_t packet = qp::TransmitBatch::packet_bytes(kHeaders, mtu);
-  const std::size_t segments = std::min<std::size_t>(config.segments_max, kSegmentsMax);
-  return static_cast<std::uint32_t>(std::max<std::size_t>(std::min(config.batch_bytes_max / packet, segments), 1));
+  const std::size_t segments = std::min<std::size_t>(settings.config.segments_max, kSegmentsMax);
+  return static_cast<std::uint32_t>(
+      std::max<std::size_t>(std::min(settings.config.batch_bytes_max / packet, segments), 1));
 }
 
 }  // namespace brdma

@@ -320,7 +320,7 @@ MUTATIONS = [
             "if (pair_.identity_.state == QpState::kErr) return TransmitInterest::kNone;",
     }),
     ("nothing follows a batch of UC or UD", "device/transmit.cc", {
-        "out.more = qp != nullptr || me.given_out != nullptr;": "out.more = qp != nullptr;",
+        "out.more = qp != nullptr || me.schedule.given_out() != nullptr;": "out.more = qp != nullptr;",
     }),
     # --- output that waits, polls that last ---
     ("a rest of posts waits beside output of another queue pair", "io/poll/send_scheduler.cc", {

@@ -32,7 +32,7 @@ Notification::Kind kind_of(int async_event) {
 Engine::Impl::Impl(const EngineConfig& given, Statistics& statistics, trace::Sink* sink)
     : settings(given),
       memory(SecretRandom(given.seed, "memory keys")),
-      environment{.config = settings.config, .memory = memory, .statistics = statistics, .sink = sink},
+      environment{.config = settings.config, .memory = memory, .telemetry = {.statistics = statistics, .sink = sink}},
       queue_pairs(given.slot, given.slot_bits, SecretRandom(given.own_seed(), "queue pair numbers")),
       schedule(given) {
   BRDMA_CHECK(!settings.config.source_ports.empty());
@@ -62,7 +62,7 @@ void Engine::Impl::take_events(QueuePair* qp) {
 }
 
 std::optional<WriteArrival> Engine::poll_write_arrival() {
-  Ring<WriteArrival>& waiting = impl_->environment.arrivals;
+  Ring<WriteArrival>& waiting = impl_->environment.notices.arrivals;
   if (waiting.empty()) return std::nullopt;
   const WriteArrival arrival = waiting.front();
   waiting.pop_front();
@@ -70,15 +70,15 @@ std::optional<WriteArrival> Engine::poll_write_arrival() {
 }
 
 void Engine::Impl::collect_notices() {
-  while (!environment.notices.empty()) {
-    const qp::CompletionNotice notice = environment.notices.front();
-    environment.notices.pop_front();
+  while (!environment.notices.completions.empty()) {
+    const qp::CompletionNotice notice = environment.notices.completions.front();
+    environment.notices.completions.pop_front();
     const auto kind = notice.overrun ? Notification::Kind::kCqError : Notification::Kind::kCompletion;
     notifications.push_back({kind, notice.cq->user()});
   }
-  while (!environment.low_queues.empty()) [[unlikely]] {
-      notifications.push_back({Notification::Kind::kSrqLimitReached, environment.low_queues.front()->user()});
-      environment.low_queues.pop_front();
+  while (!environment.notices.low_queues.empty()) [[unlikely]] {
+      notifications.push_back({Notification::Kind::kSrqLimitReached, environment.notices.low_queues.front()->user()});
+      environment.notices.low_queues.pop_front();
     }
 }
 
@@ -112,7 +112,7 @@ void Engine::handle_timeout(Instant now) {
 // Those of touched queue pairs become notifications in settle().
 bool Engine::has_notifications() const {
   const Impl& me = *impl_;
-  if (me.environment.has_notices() || !me.notifications.empty() || !me.environment.arrivals.empty()) return true;
+  if (me.environment.has_notices() || !me.notifications.empty() || !me.environment.notices.arrivals.empty()) return true;
   for (QueuePair* qp : me.touched_pairs) {
     if (qp->events().any()) return true;
   }

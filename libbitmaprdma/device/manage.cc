@@ -81,7 +81,7 @@ bool Engine::Impl::admits_queue_pair() {
   };
   const std::uint64_t pairs_max = settings.config.recovery.qps_max,
                       bytes_max = settings.config.recovery.device_state_bytes_max;
-  const std::uint64_t pairs = queue_pairs.size(), bytes = environment.segments.used_bytes();
+  const std::uint64_t pairs = queue_pairs.size(), bytes = environment.pools.segments.used_bytes();
   const auto sum = [](std::uint64_t own, std::uint64_t all_others, std::uint64_t most) {
     return all_others >= most ? all_others : own + all_others;  // which may be any number
   };
@@ -98,8 +98,8 @@ void Engine::share_limits(const DeviceUse& use) {
   publish_state_bytes();
 }
 void Engine::publish_state_bytes() { impl_->device_use.set_state_bytes(state_bytes()); }
-void Engine::set_journal(trace::Journal* journal) { impl_->environment.journal = journal; }
-std::size_t Engine::state_bytes() const { return impl_->environment.segments.used_bytes(); }
+void Engine::set_journal(trace::Journal* journal) { impl_->environment.telemetry.journal = journal; }
+std::size_t Engine::state_bytes() const { return impl_->environment.pools.segments.used_bytes(); }
 
 Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryEditor& editor, Instant now) {
   Impl& me = *impl_;
@@ -128,7 +128,7 @@ Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryE
 }
 
 const RecoveryConfig& Engine::recovery() const { return impl_->settings.config.recovery; }
-const Statistics& Engine::statistics() const { return impl_->environment.statistics; }
+const Statistics& Engine::statistics() const { return impl_->environment.telemetry.statistics; }
 const TransferConfig& Engine::transfer() const { return impl_->settings.config.transfer; }
 
 std::vector<std::uint32_t> Engine::queue_pair_numbers() const {
@@ -208,9 +208,7 @@ std::vector<qp::Duplicate> Engine::duplicates() const {
 
 RecoveryStatus Engine::recovery_status() const {
   RecoveryStatus status;
-  const qp::Environment& shared = impl_->environment;
-  status.pool_bytes =
-      shared.segments.free_bytes() + shared.out_of_order_states.free_bytes() + shared.loss_recovery.free_bytes();
+  status.pool_bytes = impl_->environment.pools.free_bytes();
   impl_->queue_pairs.for_each([&](const QueuePair* qp) {
     ++status.queue_pairs;
     if (qp->unreliable() != nullptr) return;

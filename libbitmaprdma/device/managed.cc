@@ -61,7 +61,7 @@ std::vector<ManagedReport> Engine::managed_destinations() const {
 }
 
 std::optional<recovery::LinkReport> Engine::poll_link_report() {
-  auto& waiting = impl_->environment.link_reports;
+  auto& waiting = impl_->environment.links.reports;
   if (waiting.empty()) return std::nullopt;
   recovery::LinkReport report = std::move(waiting.front());
   waiting.pop_front();
@@ -90,9 +90,9 @@ void Engine::Impl::release(const IpAddress& peer) {
 
 // Congested peers that queue pairs have found.
 void Engine::Impl::take_congested_peers() {
-  while (!environment.congested_peers.empty()) {
-    const IpAddress peer = environment.congested_peers.front();
-    environment.congested_peers.pop_front();
+  while (!environment.links.congested_peers.empty()) {
+    const IpAddress peer = environment.links.congested_peers.front();
+    environment.links.congested_peers.pop_front();
     manage(peer);
   }
 }

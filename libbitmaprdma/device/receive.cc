@@ -19,7 +19,7 @@ inline QueuePair* Engine::Impl::addressee(const Datagram& datagram) const {
 
 [[gnu::always_inline]] inline void Engine::Impl::note_peer_alive(QueuePair* qp) {
   touched(qp);
-  if (!environment.congested_peers.empty()) [[unlikely]]
+  if (!environment.links.congested_peers.empty()) [[unlikely]]
     take_congested_peers();
 }
 
@@ -96,7 +96,7 @@ void Engine::handle_icmp(ConstBytes message, Instant now) {
 
 void Engine::Impl::drop(const Datagram& datagram, DropReason reason) {
   environment.drop(reason);
-  if (environment.sink == nullptr) return;
+  if (environment.telemetry.sink == nullptr) return;
   const bool has_bth = datagram.bytes.size() >= wire::kBthSize;
   const wire::Bth bth = has_bth ? wire::parse_bth(datagram.bytes.first<wire::kBthSize>()) : wire::Bth{};
   environment.trace(now, bth.dest_qpn, trace::PacketDropped{reason, bth.opcode, bth.psn});

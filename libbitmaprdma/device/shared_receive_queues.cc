@@ -15,7 +15,7 @@ Result<SharedReceiveQueue*, Status> Engine::create_srq(ProtectionDomain* pd, Srq
     return Status{EINVAL};
   }
   attributes = {.wr_max = std::max(attributes.wr_max, 1u), .sge_max = std::max(attributes.sge_max, 1u), .limit = 0};
-  auto srq = std::make_unique<SharedReceiveQueue>(pd, attributes, user, me.environment.low_queues);
+  auto srq = std::make_unique<SharedReceiveQueue>(pd, attributes, user, me.environment.notices.low_queues);
   ++pd->users;
   return me.queues.add(std::move(srq));
 }

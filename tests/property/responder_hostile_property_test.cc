@@ -94,11 +94,11 @@ void check_seed(Random& random) {
       ++posted;
     }
     now = now + Duration::from_ns(static_cast<std::int64_t>(random.below(30'000)));
-    const std::uint64_t dropped = rx.environment.dropped;
+    const std::uint64_t dropped = rx.environment.telemetry.dropped;
     rx.at(now).gets(hostile(rx, random));
     ++packets;
-    if (rx.environment.dropped == dropped) ++kept;
-    ASSERT_LE(rx.environment.dropped, dropped + 1) << "one packet, one reason";
+    if (rx.environment.telemetry.dropped == dropped) ++kept;
+    ASSERT_LE(rx.environment.telemetry.dropped, dropped + 1) << "one packet, one reason";
     const auto state = rx.responder->snapshot();
     ASSERT_LE(state.held_bytes, options.recovery.hold_bytes_max);
     ASSERT_LE(state.early_packets, 64u);
@@ -115,7 +115,7 @@ void check_seed(Random& random) {
     rx.restart_receives();
   }
   rx.at(now + 100_us).forget();
-  EXPECT_EQ(kept + rx.environment.dropped, packets);
+  EXPECT_EQ(kept + rx.environment.telemetry.dropped, packets);
   EXPECT_TRUE(only(rx.region_bytes, 0, kGuard, std::byte{0xA5}));
   EXPECT_TRUE(only(rx.region_bytes, kGuard + kOpen, test::kScriptRegion, std::byte{0xA5}));
   for (std::size_t i = 0; i < 100; ++i) {

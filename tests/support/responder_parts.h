@@ -22,7 +22,7 @@ struct ResponderParts {
   static constexpr std::uint32_t kRights =
       kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
 
-  explicit ResponderParts(Psn base = Psn{1010}) : window{base, qp::window_shape(recovery), environment.segments} {
+  explicit ResponderParts(Psn base = Psn{1010}) : window{base, qp::window_shape(recovery), environment.pools.segments} {
     identity.recovery = &recovery;
     identity.qpn = 17;
     identity.pd = memory.alloc_pd();
@@ -153,7 +153,7 @@ struct ResponderParts {
   EngineConfig config;
   memory::MemoryTable memory{SecretRandom{1, "keys"}};
   Statistics statistics;
-  qp::Environment environment{.config = config, .memory = memory, .statistics = statistics};
+  qp::Environment environment{.config = config, .memory = memory, .telemetry = {.statistics = statistics}};
   RecoveryConfig recovery;
   CompletionQueue cq{16, nullptr};
   qp::Identity identity;

@@ -416,13 +416,8 @@ class ResponderScript {
   ProtectionDomain* pd_ = nullptr;
 
  public:
-  qp::Environment environment{.config = config_,
-                              .memory = table_,
-                              .statistics = statistics,
-                              .sink = &sink_,
-                              .notices = {},
-                              .segments = {},
-                              .duplicates = {}};
+  qp::Environment environment{
+      .config = config_, .memory = table_, .telemetry = {.statistics = statistics, .sink = &sink_}};
 
  private:
   TransmitBuffer buffer_;

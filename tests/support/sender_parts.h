@@ -61,7 +61,7 @@ struct SenderParts {
     identity.peer_window = 10'000;
     scoreboard.begin_from(Psn{1000});
   }
-  ~SenderParts() { loss.end(environment.loss_recovery); }
+  ~SenderParts() { loss.end(environment.pools.loss_recovery); }
   SenderParts(const SenderParts&) = delete;
   SenderParts& operator=(const SenderParts&) = delete;
 
@@ -166,13 +166,13 @@ struct SenderParts {
   EngineConfig config;
   memory::MemoryTable memory{SecretRandom{1, "keys"}};
   Statistics statistics;
-  qp::Environment environment{.config = config, .memory = memory, .statistics = statistics};
+  qp::Environment environment{.config = config, .memory = memory, .telemetry = {.statistics = statistics}};
   RecoveryConfig recovery;
   qp::Identity identity;
   qp::SendQueue queue{QpCapabilities{}};
   qp::SendFault fault;
   qp::MessageTable messages;
-  qp::Scoreboard scoreboard{qp::window_shape(recovery), environment.segments};
+  qp::Scoreboard scoreboard{qp::window_shape(recovery), environment.pools.segments};
   qp::Segments segments;
   qp::PooledLossRecovery loss;
   recovery::RttEstimator rtt;

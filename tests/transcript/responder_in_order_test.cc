@@ -77,11 +77,11 @@ TEST_P(InOrder, SolicitedOnlyWakesForASolicitedPacket) {
   rx.posts_receive(100).posts_receive(100);
   ASSERT_FALSE(rx.cq.arm(/*solicited_only=*/true));
   rx.at(0_us).gets(rx.send(1000, 0, 5));
-  EXPECT_TRUE(rx.environment.notices.empty());
+  EXPECT_TRUE(rx.environment.notices.completions.empty());
   auto solicited = rx.send(1001, 0, 5, 1);
   solicited.bth.solicited = true;
   rx.gets(solicited);
-  EXPECT_EQ(rx.environment.notices.size(), 1u);
+  EXPECT_EQ(rx.environment.notices.completions.size(), 1u);
 }
 
 TEST_P(InOrder, EmptyMessages) {

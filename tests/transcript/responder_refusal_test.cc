@@ -269,7 +269,7 @@ TEST_P(Refusal, CompletionQueueOverrunEndsTheQueuePair) {
   rx.posts_receive(8).posts_receive(8);
   rx.at(0_us).gets(rx.send(1000, 0, 8)).gets(rx.send(1001, 0, 8, 1));
   EXPECT_TRUE(rx.failed);
-  EXPECT_EQ(rx.environment.notices.size(), 1u);
+  EXPECT_EQ(rx.environment.notices.completions.size(), 1u);
 }
 
 TEST(RefusalBitmap, WritePacketsThatContradictTheirMessage) {

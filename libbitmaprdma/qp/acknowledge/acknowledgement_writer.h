@@ -28,7 +28,7 @@ namespace brdma::qp {
 class AcknowledgementWriter {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     const bitmap::ReceiveWindow& window;
     OutOfOrderState* out_of_order;  // null: nothing has come early
@@ -71,10 +71,10 @@ class AcknowledgementWriter {
 
 // It is in the batch.
 [[gnu::always_inline]] inline void AcknowledgementWriter::note_written(std::uint8_t syndrome, Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   parts_.acknowledgements.schedule.on_sent(base());
   env.count(Counter::kAcksSent);
-  if (env.sink != nullptr) [[unlikely]]
+  if (env.telemetry.sink != nullptr) [[unlikely]]
     env.trace(now, parts_.identity.qpn, trace::AckSent{base(), parts_.window.highest(), syndrome});
 }
 

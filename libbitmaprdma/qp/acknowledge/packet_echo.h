@@ -16,7 +16,7 @@ namespace brdma::qp {
 class PacketEcho {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     Acknowledgements& acknowledgements;
   };

@@ -16,7 +16,7 @@ std::optional<wire::LocalReference> admitted(const Identity& identity, ConstByte
   return reference;
 }
 
-FetchResult fetch(const Environment& environment, const Identity& identity, const wire::LocalReference& from,
+FetchResult fetch(Environment& environment, const Identity& identity, const wire::LocalReference& from,
                   std::span<const Slice> to) {
   const FetchResult result = environment.config.local_memory->fetch(identity.local->peer, from.pieces(), to);
   if (result != FetchResult::kDone) return result;

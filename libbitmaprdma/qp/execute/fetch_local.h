@@ -20,8 +20,8 @@ namespace brdma::qp {
 // nullopt: no valid reference, or none from the peer of this queue pair, or no agreement.
 [[nodiscard]] std::optional<wire::LocalReference> admitted(const Identity& identity, ConstBytes payload);
 // Precondition: admitted(), and `to` has as many bytes. Counts the fetched bytes.
-[[nodiscard]] FetchResult fetch(const Environment& environment, const Identity& identity,
-                                const wire::LocalReference& from, std::span<const Slice> to);
+[[nodiscard]] FetchResult fetch(Environment& environment, const Identity& identity, const wire::LocalReference& from,
+                                std::span<const Slice> to);
 // After FetchResult::kFault, which does not identify the faulting side: if our memory is mapped, it was the peer's.
 [[nodiscard]] bool all_writable(std::span<const Slice> slices);
 
@@ -29,7 +29,7 @@ namespace brdma::qp {
 class LocalFetch {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     const OutOfOrderState* out_of_order;
     std::uint32_t mtu;

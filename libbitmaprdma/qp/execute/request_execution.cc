@@ -27,7 +27,7 @@ Verdict RequestExecution::answered(const wire::Packet& packet, Instant since) co
 }
 
 Verdict RequestExecution::read(const wire::Packet& packet, Instant since) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const RequestChecks checks{{env.memory, parts_.identity, parts_.mtu}};
   if (const Verdict verdict = checks.read(packet); verdict != Verdict::kDone) return verdict;
   const EarlyChecks early{{env.memory, parts_.identity, parts_.window, parts_.out_of_order, parts_.receives, parts_.mtu,

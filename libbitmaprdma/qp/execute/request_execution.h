@@ -31,7 +31,7 @@
 namespace brdma::qp {
 
 // Checks of a whole WRITE, on its first packet. `to`: its place in memory.
-[[nodiscard]] inline Verdict begin_write(const Environment& env, const Identity& identity, const wire::Reth& reth,
+[[nodiscard]] inline Verdict begin_write(Environment& env, const Identity& identity, const wire::Reth& reth,
                                          std::byte*& to) {
   if ((identity.attributes.access & kAccessRemoteWrite) == 0) return Verdict::kInvalidRequest;
   if (reth.length > RequestChecks::kBytesMax) return Verdict::kInvalidRequest;
@@ -43,7 +43,7 @@ namespace brdma::qp {
 }
 
 // All data of a WRITE is in place.
-inline void end_write(const Environment& env, const Identity& identity, const wire::Reth& reth) {
+inline void end_write(Environment& env, const Identity& identity, const wire::Reth& reth) {
   if (env.memory.watched() != 0) [[unlikely]]
     notify_write(env, reth, identity.qpn);
 }
@@ -52,7 +52,7 @@ inline void end_write(const Environment& env, const Identity& identity, const wi
 class RequestExecution {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     const bitmap::ReceiveWindow& window;
     OutOfOrderState* out_of_order;  // null: nothing has come early
@@ -116,7 +116,7 @@ class RequestExecution {
 
 [[gnu::always_inline]] inline Verdict RequestExecution::send(const wire::Packet& packet, bool placed, Outcome& outcome,
                                                              Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const Identity& identity = parts_.identity;
   ReceiveQueue& receives = parts_.receives;
   ReceivedMessages& messages = parts_.messages;

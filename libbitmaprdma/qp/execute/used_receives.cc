@@ -4,7 +4,7 @@ namespace brdma::qp {
 
 void UsedReceives::complete(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes, Outcome& outcome,
                             Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const Identity& identity = parts_.identity;
   const bool good = status == CompletionStatus::kSuccess;
   Completion completion;

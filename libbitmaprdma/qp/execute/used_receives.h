@@ -17,7 +17,7 @@ namespace brdma::qp {
 class UsedReceives {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     ReceiveQueue& receives;
     ReceivedMessages& messages;

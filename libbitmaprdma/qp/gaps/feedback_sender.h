@@ -22,7 +22,7 @@ namespace brdma::qp {
 class FeedbackSender {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     const bitmap::ReceiveWindow& window;
     OutOfOrderState& out_of_order;

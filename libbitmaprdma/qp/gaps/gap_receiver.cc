@@ -60,7 +60,7 @@ std::optional<GapReceiver::Filled> GapReceiver::fill(const LateArrival& arrival,
   const std::size_t records = parts_.gaps.size();
   const auto filled = parts_.gaps.fill(arrival.psn);
   if (!filled.found) return std::nullopt;
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   if (parts_.gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
   const bool again = arrival.copy == Copy::kRetransmitted, waiting = filled.state == GapState::kWaiting;
   if (filled.closed && (again || waiting)) env.count(again ? Counter::kGapsRecovered : Counter::kGapsClosed);

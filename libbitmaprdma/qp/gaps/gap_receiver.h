@@ -41,7 +41,7 @@ struct LateArrival {
 class GapReceiver {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     bitmap::GapTable& gaps;
     recovery::LearntTolerance& tolerance;  // of one path

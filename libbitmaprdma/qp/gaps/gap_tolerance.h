@@ -19,9 +19,9 @@ namespace brdma::qp {
 class GapTolerance {
  public:
   // A packet that names its path, of a peer whose CAPS announces several. (Else: the global bitmap alone.)
-  void on_path(std::uint8_t path, const Environment& env, const Identity& identity, Instant seen) {
+  void on_path(std::uint8_t path, Environment& env, const Identity& identity, Instant seen) {
     if (!paths_)
-      paths_ = std::make_unique<ReceivePaths>(*identity.recovery, identity.receiving_paths, env.segments, seen);
+      paths_ = std::make_unique<ReceivePaths>(*identity.recovery, identity.receiving_paths, env.pools.segments, seen);
     paths_->on_packet(path, seen);
   }
   // Null: packets come on one path.

@@ -23,7 +23,7 @@ GapReceiver RequestGaps::rules() const {
 
 void RequestGaps::on_early(const wire::Packet& packet, Psn previous_highest, std::optional<Instant> base_due,
                            Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   env.note_length(now, parts_.identity.qpn, trace::WindowSide::kReceive, parts_.window);
   const Psn psn = packet.bth.psn;
   const Instant seen = env.arrived_at(now);

@@ -28,7 +28,7 @@ namespace brdma::qp {
 class RequestGaps {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     bitmap::ReceiveWindow& window;
     OutOfOrderState& out_of_order;

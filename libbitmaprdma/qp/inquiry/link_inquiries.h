@@ -17,7 +17,7 @@ namespace brdma::qp {
 // A view of the requester's parts, made where it is needed.
 class LinkInquiries {
  public:
-  LinkInquiries(const Environment& env, const Identity& id, std::unique_ptr<CongestionState>& signals)
+  LinkInquiries(Environment& env, const Identity& id, std::unique_ptr<CongestionState>& signals)
       : env_(env), id_(id), signals_(signals) {}
 
   [[nodiscard]] bool is_due(Instant now) const;
@@ -31,7 +31,7 @@ class LinkInquiries {
   void conclude(Instant now) const;
 
  private:
-  const Environment& env_;
+  Environment& env_;
   const Identity& id_;
   std::unique_ptr<CongestionState>& signals_;
 };

@@ -41,7 +41,7 @@ bool LinkInquiries::is_due(Instant now) const {
 // With the addresses and ports of the data, so that it takes the same path.
 bool LinkInquiries::poll(TransmitBatch& batch, Duration replies, Instant now) const {
   if (!batch.fits(wire::kBthSize + wire::kLinkStateInquirySize + wire::kIcrcSize, 0, true)) return false;
-  const std::uint64_t nonce = env_.nonces.next();
+  const std::uint64_t nonce = env_.nonces.links.next();
   const wire::LinkStateInquiry inquiry{.source_qpn = id_.qpn,
                                        .hop = 0,
                                        .hop_limit = static_cast<std::uint8_t>(id_.recovery->wan.hop_limit),
@@ -74,7 +74,7 @@ void LinkInquiries::on_feedback(const wire::LinkStateFeedback& feedback) const {
   }
   if (recovery::is_congested(link, config)) env_.count(Counter::kLinksCongested);
   if (inquiry->congested() <= config.congested_links) return;
-  env_.congested_peers.push_back(id_.attributes.peer_address);
+  env_.links.congested_peers.push_back(id_.attributes.peer_address);
   inquiry->close();
 }
 
@@ -84,15 +84,15 @@ void LinkInquiries::conclude(Instant now) const {
   const auto until = inquiry.open_until();
   if (!until || now < *until) return;
   if (!inquiry.links().empty()) {
-    if (env_.link_reports.size() == recovery::LinkReport::kWaitingMax) {
+    if (env_.links.reports.size() == recovery::LinkReport::kWaitingMax) {
       env_.count(Counter::kLinkStateReportsLost);
     } else {
       env_.count(Counter::kLinkStateReports);
-      env_.link_reports.push_back({.local = id_.attributes.local_address,
-                                   .peer = id_.attributes.peer_address,
-                                   .qpn = id_.qpn,
-                                   .congested = inquiry.congested(),
-                                   .links = {inquiry.links().begin(), inquiry.links().end()}});
+      env_.links.reports.push_back({.local = id_.attributes.local_address,
+                                    .peer = id_.attributes.peer_address,
+                                    .qpn = id_.qpn,
+                                    .congested = inquiry.congested(),
+                                    .links = {inquiry.links().begin(), inquiry.links().end()}});
     }
   }
   inquiry.close();

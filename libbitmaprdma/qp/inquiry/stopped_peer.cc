@@ -14,7 +14,7 @@ void StoppedQueries::add(TransmitBatch& batch, Instant now) const {
   const std::int64_t silent = std::clamp<std::int64_t>((now - me_.timers.progress()).ns() / kNsPerMs, 0, 0xFFFF'FFFF);
   const wire::StoppedQuery query{.source_qpn = me_.id.qpn,
                                  .peer_qpn = me_.id.attributes.destination_qpn,
-                                 .nonce = me_.path.signals->stopped.asked(me_.env.query_nonces.next(), now),
+                                 .nonce = me_.path.signals->stopped.asked(me_.env.nonces.queries.next(), now),
                                  .silent_ms = static_cast<std::uint32_t>(silent)};
   std::array<std::byte, wire::kStoppedQuerySize> body;
   const std::size_t size = wire::emit_stopped_query(query, body.data());

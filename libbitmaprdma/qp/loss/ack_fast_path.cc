@@ -14,7 +14,7 @@ bool QueuePair::on_cumulative_ack(ConstBytes packet, Instant now) {
     return false;
   }
   count_here();
-  if (environment_.sink != nullptr) [[unlikely]]
+  if (environment_.telemetry.sink != nullptr) [[unlikely]]
     trace_ack(packet, now);
   qp::Requester::Impl& requester = requester_.impl();
   const qp::CumulativeAck all = qp::CumulativeAck::of(ack);
@@ -37,7 +37,7 @@ void QueuePair::trace_ack(ConstBytes packet, Instant now) const {
 
 // It does not acknowledge everything in flight, or needs more than that.
 void QueuePair::process_general(ConstBytes packet, Instant now) {
-  const std::uint64_t dropped = environment_.dropped;
+  const std::uint64_t dropped = environment_.telemetry.dropped;
   carry_out(requester_.handle_bitmap_ack(wire::parse_cumulative_ack(packet), received_flow.source_port(), now), now);
   count_judged(dropped);
 }

@@ -48,7 +48,7 @@ struct CumulativeAck {  // all before the base has arrived, nothing beyond it, n
 class CumulativeAcks {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     Identity& id;
     Scoreboard& scoreboard;
     const Segments& segments;
@@ -83,9 +83,9 @@ class CumulativeAcks {
 };
 
 inline void CumulativeAcks::pass_all(Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   Scoreboard& board = parts_.scoreboard;
-  if (env.sink != nullptr) [[unlikely]] {
+  if (env.telemetry.sink != nullptr) [[unlikely]] {
     for (Sequence at = board.base(); at < board.next(); ++at)
       trace_entry(env, parts_.id, board, at, board.state(at), bitmap::EntryState::kAcked, now);
   }
@@ -95,9 +95,9 @@ inline void CumulativeAcks::pass_all(Instant now) const {
 }
 
 inline std::uint64_t CumulativeAcks::take(const CumulativeAck& ack, Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   env.count(Counter::kAcksReceived);
-  if (env.sink != nullptr) [[unlikely]]
+  if (env.telemetry.sink != nullptr) [[unlikely]]
     env.trace(now, parts_.id.qpn, trace::AckReceived{ack.base, ack.base - 1, ack.syndrome});
   parts_.timers.on_acknowledgement(now);
   parts_.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};

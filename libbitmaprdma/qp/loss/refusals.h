@@ -18,7 +18,7 @@ namespace brdma::qp {
 class Refusals {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const Scoreboard& scoreboard;
     const recovery::RttEstimator& rtt;

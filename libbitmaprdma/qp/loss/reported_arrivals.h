@@ -21,7 +21,7 @@ namespace brdma::qp {
 class ReportedArrivals {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     Scoreboard& scoreboard;
     const Segments& segments;

@@ -17,7 +17,7 @@ Duration ReportedLosses::quiet() const {
 // --- fast feedback ---
 
 void ReportedLosses::on_feedback(const wire::Ffm& ffm, Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   env.count(Counter::kFfmReceived);
   if (ffm.gap_count > 0) {
     const wire::FfmGap first = ffm.gap(0);
@@ -88,7 +88,7 @@ bool ReportedLosses::recent_drops_reported(Instant now) const {
 
 bool ReportedLosses::accepts_feedback(Sequence sequence, const Feedback& feedback, Instant now) const {
   constexpr std::int64_t kQuietTimes = 4;
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const bitmap::SendEntry& entry = parts_.scoreboard.entry(sequence);
   const bool again = entry.transmissions > 1;
   const Instant sent = parts_.scoreboard.sent_at(sequence, now);
@@ -120,7 +120,7 @@ bool ReportedLosses::accepts_feedback(Sequence sequence, const Feedback& feedbac
 
 std::uint32_t ReportedLosses::on_drops(const wire::Edn& edn, Instant now) const {
   const Scoreboard& board = parts_.scoreboard;
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const std::int64_t start = distance(edn.first, board.base_psn());
   const std::int64_t last = start + distance(edn.last, edn.first);
   const std::int64_t end = std::min<std::int64_t>(last + 1, board.entries());

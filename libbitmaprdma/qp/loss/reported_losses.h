@@ -27,7 +27,7 @@ namespace brdma::qp {
 class ReportedLosses {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const Scoreboard& scoreboard;
     const recovery::RttEstimator& rtt;

@@ -31,7 +31,7 @@ namespace brdma::qp {
 class Retransmissions {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendQueue& queue;
     SendFault& fault;

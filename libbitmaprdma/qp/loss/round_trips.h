@@ -23,7 +23,7 @@ namespace brdma::qp {
 class RoundTrips {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const Scoreboard& scoreboard;
     recovery::RttEstimator& rtt;

@@ -68,7 +68,7 @@ void SentPackets::acknowledge_unreported(const Message& message, Sequence from, 
 void SentPackets::acknowledge_run(Sequence from, Sequence to, Instant now) const {
   Scoreboard& board = parts_.scoreboard;
   const std::uint64_t bytes = to == board.next() ? board.flight().bytes : payload_of(from, to);
-  if (parts_.env.sink != nullptr) [[unlikely]] {
+  if (parts_.env.telemetry.sink != nullptr) [[unlikely]] {
     for (Sequence at = from; at < to; ++at) trace(at, board.state(at), EntryState::kAcked, now);
   }
   board.acknowledge_run(from, to, bytes);

@@ -23,9 +23,9 @@
 namespace brdma::qp {
 
 // For whoever watches the trace.
-inline void trace_entry(const Environment& env, const Identity& id, const SentWindow& sent, Sequence sequence,
+inline void trace_entry(Environment& env, const Identity& id, const SentWindow& sent, Sequence sequence,
                         bitmap::EntryState from, bitmap::EntryState to, Instant now) {
-  if (env.sink == nullptr) [[likely]]
+  if (env.telemetry.sink == nullptr) [[likely]]
     return;
   env.trace(now, id.qpn,
             trace::EntryMoved{sent.psn_of(sequence), static_cast<trace::Entry>(from), static_cast<trace::Entry>(to)});
@@ -35,7 +35,7 @@ inline void trace_entry(const Environment& env, const Identity& id, const SentWi
 class SentPackets {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     Scoreboard& scoreboard;
     MessageTable& messages;
@@ -55,7 +55,7 @@ class SentPackets {
   [[nodiscard]] Message& message_of(Sequence sequence) const { return parts_.messages[parts_.messages.find(sequence)]; }
   // The state of a queue pair with losses, which begins here if there is none.
   [[nodiscard]] LossRecovery& repairing() const {
-    return parts_.loss.begun(parts_.env.loss_recovery, parts_.id.recovery->window_packets);
+    return parts_.loss.begun(parts_.env.pools.loss_recovery, parts_.id.recovery->window_packets);
   }
 
   // --- arrived ---

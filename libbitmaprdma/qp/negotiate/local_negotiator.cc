@@ -36,8 +36,8 @@ void LocalNegotiator::find_out() const {
     return;
   }
   id_.local_state = LocalState::kNotReported;
-  SecretRandom& random = env_.beacon_nonces;
-  local_ = std::make_unique<LocalPath>(env_.beacons, memory->self(), std::array{random.next(), random.next()});
+  SecretRandom& random = env_.nonces.beacons;
+  local_ = std::make_unique<LocalPath>(env_.pools.beacons, memory->self(), std::array{random.next(), random.next()});
   id_.local = local_.get();
 }
 

@@ -22,7 +22,7 @@ class LocalNegotiator {
     kNewCaps,  // likewise; the count of CAPS restarts
   };
 
-  LocalNegotiator(const Environment& env, Identity& id, std::unique_ptr<LocalPath>& local)
+  LocalNegotiator(Environment& env, Identity& id, std::unique_ptr<LocalPath>& local)
       : env_(env), id_(id), local_(local) {}
 
   void begin() const;
@@ -37,7 +37,7 @@ class LocalNegotiator {
  private:
   void examine(const LocalClaim& claim, std::uint16_t source_port) const;
 
-  const Environment& env_;
+  Environment& env_;
   Identity& id_;
   std::unique_ptr<LocalPath>& local_;
 };

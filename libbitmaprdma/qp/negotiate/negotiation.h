@@ -52,7 +52,7 @@ struct Negotiation {
 };
 
 // Our source ports, as far as used for spraying.
-[[nodiscard]] inline std::uint32_t own_paths(const Environment& env) {
+[[nodiscard]] inline std::uint32_t own_paths(Environment& env) {
   return std::min(static_cast<std::uint32_t>(env.config.source_ports.size()), kPathsMax);
 }
 

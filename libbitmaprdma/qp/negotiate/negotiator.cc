@@ -42,7 +42,7 @@ void Negotiator::begin() const {
   negotiation.ask_due = negotiates(me_.id.recovery->mode);
   me_.id.peer_token = 0;
   do {
-    me_.id.own_token = me_.env.tokens.next();
+    me_.id.own_token = me_.env.nonces.tokens.next();
   } while (me_.id.own_token == 0);
   if (negotiation.ask_due) local().begin();
 }

@@ -20,7 +20,7 @@ namespace brdma::qp {
 class Negotiator {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     Identity& id;
     Negotiation& negotiation;
     std::unique_ptr<LocalPath>& local;

@@ -37,7 +37,7 @@ void PathEvidence::on_any_response(Sequence sequence, const Message& message, In
 
 // A packet on `path` has arrived. Does that show another to be silent?
 void PathEvidence::note_alive(std::uint8_t path, bool returned, Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const std::uint32_t qpn = parts_.id.qpn;
   if (returned) {
     env.count(Counter::kPathReturned);

@@ -18,7 +18,7 @@ namespace brdma::qp {
 class PathEvidence {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const Scoreboard& scoreboard;
     congestion::DelayWindow& congestion;  // of requests

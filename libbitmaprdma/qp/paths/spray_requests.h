@@ -25,7 +25,7 @@ namespace brdma::qp {
 class SprayedRequests {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendQueue& queue;
     const SendFault& fault;

@@ -6,7 +6,7 @@ namespace brdma::qp {
 
 std::uint8_t SprayedResponses::next_path(const Response& first, std::span<const recovery::PathFacts> sending,
                                          Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const Identity& identity = parts_.identity;
   if (!parts_.paths) {
     parts_.paths = std::make_unique<ResponsePaths>(identity.sending_paths, identity.recovery->spraying);
@@ -24,7 +24,7 @@ void SprayedResponses::on_rerequest(Psn first, std::uint32_t count, Instant now)
     return;
   const auto silent = parts_.paths->on_rerequest(first, count, now);
   if (!silent) return;
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const std::uint32_t qpn = parts_.identity.qpn;
   env.count(Counter::kPathSilent);
   env.trace(now, qpn, trace::PathDown{*silent});

@@ -20,7 +20,7 @@ namespace brdma::qp {
 class SprayedResponses {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     std::unique_ptr<ResponsePaths>& paths;  // null: there is one, or nothing has left on several
   };

@@ -9,6 +9,6 @@ namespace brdma::qp {
 
 // `reth`: of the whole message; `qpn`: ours. All of its bytes are in place. Regions are rarely watched: ask
 // env.memory.watched() first.
-void notify_write(const Environment& env, const wire::Reth& reth, std::uint32_t qpn);
+void notify_write(Environment& env, const wire::Reth& reth, std::uint32_t qpn);
 
 }  // namespace brdma::qp

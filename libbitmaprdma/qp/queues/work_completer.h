@@ -47,7 +47,7 @@ class SendFault {
 
 // Made where it is needed.
 struct WorkCompleter {
-  const Environment& env;
+  Environment& env;
   const Identity& id;
   SendQueue& queue;
   SendFault& fault;
@@ -108,7 +108,7 @@ inline CompletionOpcode WorkCompleter::completion_opcode(WorkOpcode opcode) {
                   .byte_length = good ? wqe.length : 0,
                   .qp_num = id.qpn};
   };
-  if (good && env.sink == nullptr && id.send_cq->is_quiet()) [[likely]]
+  if (good && env.telemetry.sink == nullptr && id.send_cq->is_quiet()) [[likely]]
     return fill(id.send_cq->add());
   Completion completion;
   fill(completion);

@@ -25,7 +25,7 @@ namespace brdma::qp {
 class MiddleResponses {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendQueue& queue;
     const MessageTable& messages;
@@ -63,7 +63,7 @@ inline bool MiddleResponses::is_next(const wire::Packet& packet) const {
 
 inline bool MiddleResponses::take(const wire::Packet& packet, Instant now) const {
   if (!is_next(packet)) return false;
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const Identity& id = parts_.id;
   Scoreboard& board = parts_.scoreboard;
   const Message& message = parts_.messages[0];

@@ -20,7 +20,7 @@ namespace brdma::qp {
 class RequestCopies {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendQueue& queue;
     MessageTable& messages;

@@ -26,7 +26,7 @@ namespace brdma::qp {
 class ResponseArrival {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const Scoreboard& scoreboard;
     recovery::RttEstimator& rtt;

@@ -21,7 +21,7 @@ constexpr unsigned kRerequestsBeforeDoubling = 3;
 }  // namespace
 
 GapReceiver ResponseGaps::rules() const {
-  LossRecovery& state = parts_.loss.begun(parts_.env.loss_recovery, parts_.id.recovery->window_packets);
+  LossRecovery& state = parts_.loss.begun(parts_.env.pools.loss_recovery, parts_.id.recovery->window_packets);
   return GapReceiver{{parts_.env, parts_.id, state.response_gaps, state.response_tolerance, parts_.receiver.paths(),
                       parts_.scoreboard.base_psn()}};
 }

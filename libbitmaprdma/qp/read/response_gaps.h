@@ -43,8 +43,8 @@ class ResponseReceiver {
   // Only if responses take several paths.
   [[nodiscard]] ReceivePaths* paths() { return paths_.get(); }
   [[nodiscard]] const ReceivePaths* paths() const { return paths_.get(); }
-  ReceivePaths& paths_begun(const Environment& env, const Identity& id, Instant now) {
-    if (!paths_) paths_ = std::make_unique<ReceivePaths>(*id.recovery, id.receiving_paths, env.segments, now);
+  ReceivePaths& paths_begun(Environment& env, const Identity& id, Instant now) {
+    if (!paths_) paths_ = std::make_unique<ReceivePaths>(*id.recovery, id.receiving_paths, env.pools.segments, now);
     return *paths_;
   }
 
@@ -56,7 +56,7 @@ class ResponseReceiver {
 class ResponseGaps {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const Scoreboard& scoreboard;
     const MessageTable& messages;

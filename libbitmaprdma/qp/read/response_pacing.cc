@@ -8,7 +8,7 @@
 
 namespace brdma::qp {
 
-void choose_response_pace(const Environment& env, const Identity& id, std::unique_ptr<CongestionState>& signals) {
+void choose_response_pace(Environment& env, const Identity& id, std::unique_ptr<CongestionState>& signals) {
   CongestionConfig config = id.recovery->congestion;
   if (!congestion::goes_by_round_trips(config.control)) {
     if (signals) signals->responses.reset();

@@ -21,13 +21,13 @@
 namespace brdma::qp {
 
 // As the settings of the queue pair want it: a pace from the start, or none.
-void choose_response_pace(const Environment& env, const Identity& id, std::unique_ptr<CongestionState>& signals);
+void choose_response_pace(Environment& env, const Identity& id, std::unique_ptr<CongestionState>& signals);
 
 // A view of the requester's parts, made where it is needed. Precondition: there is a pace.
 class ResponsePacing {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const recovery::RttEstimator& rtt;
     const congestion::DelayWindow& congestion;  // of the return path

@@ -17,7 +17,7 @@ namespace brdma::qp {
 class ResponsePlacement {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendQueue& queue;
     SendFault& fault;

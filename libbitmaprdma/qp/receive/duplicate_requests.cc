@@ -5,7 +5,7 @@
 namespace brdma::qp {
 
 void DuplicateRequests::note(const wire::Packet& packet, Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   env.count(Counter::kDuplicateRequest);
   const Psn psn = packet.bth.psn;
   const bool executed = distance(psn, parts_.window.base()) < 0;

@@ -24,7 +24,7 @@ namespace brdma::qp {
 class DuplicateRequests {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     const bitmap::ReceiveWindow& window;
     GapTolerance& tolerance;

@@ -36,7 +36,7 @@ std::optional<DropReason> EarlyPlacement::place_send(const wire::Packet& packet)
 }
 
 std::optional<DropReason> EarlyPlacement::place_write(const wire::Packet& packet) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   if ((parts_.identity.attributes.access & kAccessRemoteWrite) == 0) return DropReason::kEarlyInvalid;
   const std::uint64_t offset = std::uint64_t{packet.bxth.packet_index} * parts_.mtu;
   const std::size_t size = packet.payload.size();

@@ -17,7 +17,7 @@ namespace brdma::qp {
 class EarlyRoom {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     const bitmap::ReceiveWindow& window;
     PooledOutOfOrder& out_of_order;
@@ -28,10 +28,10 @@ class EarlyRoom {
   void begin() const {
     if (parts_.out_of_order) return;
     const RecoveryConfig& recovery = *parts_.identity.recovery;
-    parts_.out_of_order.take(parts_.env.out_of_order_states)
-        .begin(recovery, window_shape(recovery), parts_.mtu, parts_.env.segments);
+    parts_.out_of_order.take(parts_.env.pools.out_of_order_states)
+        .begin(recovery, window_shape(recovery), parts_.mtu, parts_.env.pools.segments);
   }
-  void end() const { parts_.out_of_order.end(parts_.env.out_of_order_states); }
+  void end() const { parts_.out_of_order.end(parts_.env.pools.out_of_order_states); }
   void end_if_in_order() const {
     if (parts_.window.empty()) end();
   }

@@ -28,7 +28,7 @@ namespace brdma::qp {
 class FastWrites {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     bitmap::ReceiveWindow& window;
     const PooledOutOfOrder& out_of_order;

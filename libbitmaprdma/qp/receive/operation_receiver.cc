@@ -8,7 +8,7 @@ namespace {
 
 bool is_start(const wire::Packet& packet) { return packet.bxth.operation_start; }
 
-void note_match(const wire::Packet& packet, registry::Match match, const Environment& env, const Identity& identity,
+void note_match(const wire::Packet& packet, registry::Match match, Environment& env, const Identity& identity,
                 Instant now) {
   if (match != registry::Match::kComplete) return;
   env.count(Counter::kOperationsComplete);
@@ -27,7 +27,7 @@ std::byte* ReceivedOperations::place_of(const wire::Packet& packet, const memory
   return start.memory + offset;
 }
 
-void ReceivedOperations::executed(const wire::Packet& packet, std::uint32_t mtu, const Environment& env,
+void ReceivedOperations::executed(const wire::Packet& packet, std::uint32_t mtu, Environment& env,
                                   const Identity& identity, Instant now) {
   const auto [match, ended] =
       registered_.made().execute(packet.bxth.operation, target_of(packet, mtu), packet.bxth.operation_packets);
@@ -75,7 +75,7 @@ registry::OperationStart OperationReceiver::start_of(const wire::Packet& packet)
 }
 
 void OperationReceiver::begin(const wire::Packet& packet, Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   if (parts_.operations.registered_->find(packet.bxth.operation) != nullptr) return;
   const registry::OperationStart start = start_of(packet);
   parts_.operations.registered_.made().begin(start);
@@ -105,7 +105,7 @@ std::optional<DropReason> OperationReceiver::keep(const wire::Packet& packet, Pl
 }
 
 std::optional<DropReason> OperationReceiver::keep_in_escape(const wire::Packet& packet, Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   if (const auto reason = checks().held(packet)) return reason;
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
   registry::EscapeChannel& channel = parts_.operations.escape_.made(env.config.transfer.escape_bytes_max);

@@ -50,8 +50,7 @@ class ReceivedOperations {
   // Place of a packet of a registered WRITE operation, if still valid; else null.
   [[nodiscard]] std::byte* place_of(const wire::Packet& packet, const memory::MemoryTable& memory) const;
   // Executed in order. The last packet of an operation ends it. A start is registered first (OperationReceiver::begin).
-  void executed(const wire::Packet& packet, std::uint32_t mtu, const Environment& env, const Identity& identity,
-                Instant now);
+  void executed(const wire::Packet& packet, std::uint32_t mtu, Environment& env, const Identity& identity, Instant now);
 
   // --- in the escape channel ---
   [[nodiscard]] const registry::EscapeChannel& escape() const { return *escape_; }
@@ -94,7 +93,7 @@ class ReceivedOperations {
 class OperationReceiver {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     bitmap::ReceiveWindow& window;
     OutOfOrderState* out_of_order;  // null: nothing has come early

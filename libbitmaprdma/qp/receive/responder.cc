@@ -6,14 +6,14 @@
 
 namespace brdma::qp {
 
-Responder::Impl::Impl(const Environment& environment, Identity& owner)
-    : env(environment), identity(owner), receives(owner), window(Psn{}, window_shape(recovery()), env.segments) {}
+Responder::Impl::Impl(Environment& environment, Identity& owner)
+    : env(environment), identity(owner), receives(owner), window(Psn{}, window_shape(recovery()), env.pools.segments) {}
 
 void Responder::Impl::start(Psn first) {
   reset_connection();
   connection.mtu = identity.mtu();
   connection.started = true;
-  window = bitmap::ReceiveWindow{first, window_shape(recovery()), env.segments};
+  window = bitmap::ReceiveWindow{first, window_shape(recovery()), env.pools.segments};
   responses.restart(identity.attributes.max_dest_rd_atomic);
 }
 
@@ -76,7 +76,7 @@ std::optional<Instant> Responder::Impl::next_timeout() const {
   return next;
 }
 
-Responder::Responder(const Environment& environment, Identity& identity)
+Responder::Responder(Environment& environment, Identity& identity)
     : impl_(identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr) {}
 Responder::~Responder() = default;
 

@@ -36,7 +36,7 @@ namespace brdma::qp {
 
 class Responder {
  public:
-  Responder(const Environment& environment, Identity& identity);
+  Responder(Environment& environment, Identity& identity);
   ~Responder();
 
   void fetch_ahead() const;                            // idle.cc

@@ -50,7 +50,7 @@
 namespace brdma::qp {
 
 struct Responder::Impl {
-  Impl(const Environment& environment, Identity& owner);
+  Impl(Environment& environment, Identity& owner);
   ~Impl() {
     early_room().end();
     receives.clear();  // returns receives to a shared queue
@@ -175,7 +175,7 @@ struct Responder::Impl {
   // The engine's, or this queue pair's own: read it again each time.
   [[nodiscard]] const RecoveryConfig& recovery() const { return *identity.recovery; }
 
-  const Environment& env;
+  Environment& env;
   Identity& identity;
   ReceiveQueue receives;
   bitmap::ReceiveWindow window;

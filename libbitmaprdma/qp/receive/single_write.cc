@@ -23,13 +23,13 @@ bool QueuePair::take_single_write(const Datagram& datagram, Instant now) {
   std::byte* const to = responder.fast_writes().place_of(write);
   if (to == nullptr || !wire::icrc_holds(received_flow, datagram.bytes)) return false;
   count_here();
-  if (environment_.sink != nullptr) [[unlikely]] {
+  if (environment_.telemetry.sink != nullptr) [[unlikely]] {
     const auto bytes = static_cast<std::uint32_t>(write.payload.size());
     environment_.trace(now, identity_.qpn, trace::PacketReceived{wire::SingleWrite::kOpcode, write.psn, bytes});
   }
-  const std::uint64_t dropped = environment_.dropped;
+  const std::uint64_t dropped = environment_.telemetry.dropped;
   if (write.has_piggyback) process_piggybacked(datagram.bytes, now);
-  if (environment_.dropped == dropped) {
+  if (environment_.telemetry.dropped == dropped) {
     if (identity_.can_receive()) [[likely]] {
       qp::Outcome outcome;
       responder.last_call = now;

@@ -21,7 +21,7 @@ namespace brdma::qp {
 class UnreadyRequests {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     bitmap::ReceiveWindow& window;
     PooledOutOfOrder& out_of_order;

@@ -39,7 +39,7 @@ void log_response(std::unique_ptr<ResponseLog>& log, const Identity& identity, c
 }
 
 std::uint64_t RepeatedResponses::on_report(const wire::Edn& edn, Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const std::int32_t ahead = distance(edn.first, parts_.window.base());
   if (!parts_.serving || (edn.responses && ahead >= 0)) {  // of a request that has not come
     env.count(Counter::kEdnStale);

@@ -26,7 +26,7 @@ void log_response(std::unique_ptr<ResponseLog>& log, const Identity& identity, c
                   std::uint32_t mtu, Instant since);
 
 // A response leaves again, for whatever reason. `log`: null: there is none.
-inline void on_left_again(const Environment& env, ResponseLog* log, const Response& response, Instant now) {
+inline void on_left_again(Environment& env, ResponseLog* log, const Response& response, Instant now) {
   if (response.unasked) env.count(Counter::kRetransmittedEdn);
   if (log != nullptr) log->sent_again(response.psn, response.unasked, now);
 }
@@ -35,7 +35,7 @@ inline void on_left_again(const Environment& env, ResponseLog* log, const Respon
 class RepeatedResponses {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     const bitmap::ReceiveWindow& window;
     ResponderResources& resources;

@@ -43,7 +43,7 @@ namespace brdma::qp {
 class ReplayedResponses {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     ResponderResources& resources;
     AcknowledgementSchedule& ack;

@@ -90,7 +90,7 @@ void ResponseSender::note_left(const wire::Packet& packet, const Response& respo
 }
 
 void ResponseSender::trace(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const {
-  if (parts_.env.sink == nullptr) [[likely]]
+  if (parts_.env.telemetry.sink == nullptr) [[likely]]
     return;
   parts_.env.trace(
       now, parts_.identity.qpn,
@@ -101,7 +101,7 @@ ResponseSender::Sending ResponseSender::send_read_packet(Response& response, Tra
   if (response.by_reference) [[unlikely]]
     return send_by_reference(response, batch, now);
   if (send_middle(response, batch, now)) return Sending::kMore;
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const std::uint32_t mtu = parts_.mtu;
   const std::uint32_t size = std::min(response.bytes_left, mtu);
   const bool last = response.bytes_left <= mtu;
@@ -129,7 +129,7 @@ ResponseSender::Sending ResponseSender::send_read_packet(Response& response, Tra
 // A READ response by reference: one packet with the location of all data. Its key was looked up just now, as for data.
 ResponseSender::Sending ResponseSender::send_by_reference(const Response& response, TransmitBatch& batch,
                                                           Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const Identity& identity = parts_.identity;
   wire::Packet packet = packet_of(response, wire::RcOp::kReadResponseOnly, now);
   packet.bxth.operation = wire::Bxth::kByReference;

@@ -24,7 +24,7 @@ namespace brdma::qp {
 class ResponseSender {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& identity;
     ResponderResources& resources;
     ResponsePaths* paths;  // null: there is one

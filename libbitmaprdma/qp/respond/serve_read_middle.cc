@@ -19,7 +19,7 @@ std::uint32_t ResponseSender::middle_left(const Response& response) const {
 bool ResponseSender::send_middle(Response& response, TransmitBatch& batch, Instant now) const {
   std::uint32_t count = middle_left(response);
   if (count == 0) return false;
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const std::uint32_t mtu = parts_.mtu;
   wire::Packet packet = packet_of(response, wire::RcOp::kReadResponseMiddle, now);
   count =
@@ -49,7 +49,7 @@ bool ResponseSender::send_middle(Response& response, TransmitBatch& batch, Insta
     }
   }
   if (sent == 0) return false;
-  for (std::uint32_t i = 0; env.sink != nullptr && i < sent; ++i) {
+  for (std::uint32_t i = 0; env.telemetry.sink != nullptr && i < sent; ++i) {
     packet.bth.psn = response.psn + i;
     trace(packet, response, mtu, now);
   }

@@ -15,7 +15,7 @@ namespace brdma::qp {
 class LocalOperations {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     SendQueue& queue;
     SendFault& fault;

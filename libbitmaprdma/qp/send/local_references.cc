@@ -61,7 +61,7 @@ bool LocalReferences::are_there(const Message& message) const {
 }
 
 bool LocalReferences::fetch_response(const wire::Packet& packet, const Message& message, SendFault& fault) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   const Identity& id = parts_.id;
   const auto reference = admitted(id, packet.payload);
   if (!reference || reference->bytes != message.by_reference) {

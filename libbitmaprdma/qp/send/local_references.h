@@ -25,7 +25,7 @@ namespace brdma::qp {
 class LocalReferences {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendQueue& queue;
     std::uint32_t& cut;  // bytes of the work request at queue.next() that are in messages already

@@ -68,7 +68,7 @@ struct NextMessage {
 class ReadChunks {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendQueue& queue;
     const recovery::RttEstimator& rtt;
@@ -89,7 +89,7 @@ class ReadChunks {
 class MessageStart {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     SendQueue& queue;
     SendFault& fault;

@@ -132,7 +132,7 @@ void PacketBuilder::request(wire::Packet& packet, const Message& message, Sequen
   }
 }
 
-void PacketBuilder::trace_data(const Environment& env, const Message& message, Sequence first, std::uint64_t packets,
+void PacketBuilder::trace_data(Environment& env, const Message& message, Sequence first, std::uint64_t packets,
                                std::size_t bytes, Instant now) const {
   for (std::uint64_t i = 0; i < packets; ++i) {
     wire::Packet packet;

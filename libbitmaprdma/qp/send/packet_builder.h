@@ -31,7 +31,7 @@ class PacketBuilder {
     return message.kind == MessageKind::kConfirmed ? queue_[message.wqe].length : 0;
   }
   // For whoever watches the trace: `packets` data packets of `bytes` each, from `first` on, have left.
-  [[gnu::cold]] void trace_data(const Environment& env, const Message& message, Sequence first, std::uint64_t packets,
+  [[gnu::cold]] void trace_data(Environment& env, const Message& message, Sequence first, std::uint64_t packets,
                                 std::size_t bytes, Instant now) const;
   // The number of the segment that `sequence` is in. Precondition: the message leaves in segments.
   [[nodiscard]] static std::uint8_t operation_of(const Message& message, Sequence sequence);
@@ -43,9 +43,9 @@ class PacketBuilder {
 };
 
 // A packet of `bytes` is in the batch: for whoever watches the trace.
-inline void trace_sent(const Environment& env, const Identity& id, const wire::Packet& packet, std::size_t bytes,
-                       bool again, Instant now) {
-  if (env.sink == nullptr) [[likely]]
+inline void trace_sent(Environment& env, const Identity& id, const wire::Packet& packet, std::size_t bytes, bool again,
+                       Instant now) {
+  if (env.telemetry.sink == nullptr) [[likely]]
     return;
   env.trace(now, id.qpn,
             trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(bytes), again});

@@ -38,7 +38,7 @@ class PassedMessages {
 };
 
 inline bool PassedMessages::advance(Instant now) const {
-  const Environment& env = parts_.completer.env;
+  Environment& env = parts_.completer.env;
   const Identity& id = parts_.completer.id;
   Scoreboard& board = parts_.scoreboard;
   PooledLossRecovery& loss = parts_.loss;
@@ -52,7 +52,7 @@ inline bool PassedMessages::advance(Instant now) const {
     env.count(Counter::kOperationsDone, done);
   if (loss) [[unlikely]] {
     loss->on_base_moved(board.base_psn(), board.base(), now);
-    if (loss->done() && board.retransmitted() == 0) loss.end(env.loss_recovery);
+    if (loss->done() && board.retransmitted() == 0) loss.end(env.pools.loss_recovery);
   }
   return true;
 }

@@ -8,7 +8,7 @@
 
 namespace brdma::qp {
 
-Requester::Requester(const Environment& environment, Identity& identity)
+Requester::Requester(Environment& environment, Identity& identity)
     : impl_(Parts{identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr}) {}
 Requester::Parts::Parts(std::unique_ptr<Impl> parts) : impl_(std::move(parts)) {}
 Requester::Parts::~Parts() = default;
@@ -129,11 +129,11 @@ bitmap::WindowShape send_shape(const RecoveryConfig& recovery) {
 
 }  // namespace
 
-Requester::Impl::Impl(const Environment& environment, Identity& identity)
+Requester::Impl::Impl(Environment& environment, Identity& identity)
     : env(environment),
       id(identity),
       queue(identity.capabilities),
-      scoreboard(send_shape(*identity.recovery), environment.segments) {}
+      scoreboard(send_shape(*identity.recovery), environment.pools.segments) {}
 
 void Requester::Impl::begin_from(Psn first) {
   forget_flight();
@@ -161,7 +161,7 @@ void Requester::Impl::forget_flight() {
   segments.forget_flight();
   scoreboard.forget_flight();
   response_receiver.forget_flight(scoreboard.base());
-  losses.recovery.end(env.loss_recovery);
+  losses.recovery.end(env.pools.loss_recovery);
   if (losses.judge != nullptr && losses.judge->delays() != nullptr) losses.judge->delays()->forget_flight();
   if (path.several) path.several->forget_flight();
   responses.forget_flight();

@@ -36,7 +36,7 @@ struct IrnTimeouts;  // sender_judge.h
 
 class Requester {
  public:
-  Requester(const Environment& environment, Identity& identity);
+  Requester(Environment& environment, Identity& identity);
   ~Requester();
 
   void fetch_ahead() const;  // idle.cc: prefetches its state

@@ -45,9 +45,9 @@
 namespace brdma::qp {
 
 struct Requester::Impl {
-  Impl(const Environment& environment, Identity& identity);
+  Impl(Environment& environment, Identity& identity);
   ~Impl() {
-    losses.recovery.end(env.loss_recovery);
+    losses.recovery.end(env.pools.loss_recovery);
     if (env.round_trip.requester == this) env.round_trip.requester = nullptr;
   }
 
@@ -64,7 +64,7 @@ struct Requester::Impl {
     std::unique_ptr<SendPaths> several;        // only with several
   };
 
-  const Environment& env;
+  Environment& env;
   Identity& id;
   SendQueue queue;
   SendFault fault;

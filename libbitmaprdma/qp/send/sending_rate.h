@@ -31,7 +31,7 @@ namespace brdma::qp {
 class SendingRate {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const recovery::RttEstimator& rtt;
     congestion::DelayWindow& congestion;  // of requests

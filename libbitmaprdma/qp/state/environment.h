@@ -1,4 +1,5 @@
-// qp/state/environment.h - state shared by all queue pairs of an engine. Plain references; lives as long as the engine.
+// qp/state/environment.h - state shared by all queue pairs of an engine: its parts are in qp/shared/. Lives as long as
+// the engine.
 #pragma once
 
 #include <algorithm>
@@ -6,33 +7,19 @@
 #include <vector>
 
 #include "base/config.h"
-#include "base/ring.h"
-#include "base/secret_random.h"
 #include "base/units.h"
-#include "bitmap/segment_pool.h"
 #include "bitmap/window_shape.h"
 #include "memory/memory_table.h"
-#include "qp/gaps/out_of_order.h"
-#include "qp/loss/loss_recovery.h"
 #include "qp/queues/completion_queue.h"
+#include "qp/shared/link_findings.h"
+#include "qp/shared/nonces.h"
+#include "qp/shared/notices.h"
+#include "qp/shared/state_pools.h"
+#include "qp/shared/telemetry.h"
 #include "qp/state/duplicate_log.h"
 #include "qp/state/identity.h"
-#include "qp/state/local_path.h"
-#include "recovery/link_inquiry.h"
-#include "trace/counters.h"
-#include "trace/events.h"
-#include "trace/journal.h"
-#include "trace/qp_counters.h"
 
 namespace brdma::qp {
-
-// Completion queues with a notification for their user; the engine makes notifications of them.
-struct CompletionNotice {
-  CompletionQueue* cq = nullptr;
-  bool overrun = false;
-};
-
-inline constexpr std::size_t kWriteArrivalsMax = 4096;  // unread ones
 
 [[nodiscard]] inline bitmap::WindowShape window_shape(const RecoveryConfig& recovery) {
   return {.window = recovery.window_packets,
@@ -69,57 +56,30 @@ struct Environment {
 
   const EngineConfig& config;
   memory::MemoryTable& memory;
-  Statistics& statistics;
-  trace::Sink* sink = nullptr;
+  Telemetry telemetry;
   const std::vector<std::uint32_t>* slots = nullptr;  // all of this engine, if it has several
-  mutable std::uint32_t active_qps = 0;  // queue pairs that receive: the socket's credit is shared among them
-  mutable Ring<CompletionNotice> notices{};
-  mutable Ring<SharedReceiveQueue*> low_queues{};           // that have reached their limit
-  mutable Ring<WriteArrival> arrivals{};                    // of watched regions
-  mutable bitmap::SegmentPool segments{};                   // of all windows
-  mutable WarmPool<OutOfOrderState> out_of_order_states{};  // of queue pairs with missing packets
-  mutable WarmPool<LossRecovery> loss_recovery{};
-  mutable DuplicateLog duplicates{};  // recently received
-  // Packets dropped so far. The queue pair compares it before and after a packet: a packet that was not dropped was
-  // accepted, so that accepted plus all drops equals received.
-  mutable std::uint64_t dropped = 0;
-  mutable PendingRoundTrip round_trip{};
+  std::uint32_t active_qps = 0;  // queue pairs that receive: the socket's credit is shared among them
+  Notices notices{};
+  StatePools pools{};
+  Nonces nonces{config.own_seed()};
+  LinkFindings links{};
+  DuplicateLog duplicates{};  // recently received
+  PendingRoundTrip round_trip{};
   Duration waited{};  // time of the current packet in this host before the engine saw it; 0: not known
   // Arrival of the current packet at this host. Gaps are timed and judged by it: a host that lost its core for a while
   // would otherwise judge packets in its socket lost, behind the packet that shows the gap.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - waited; }
 
-  mutable BeaconPool beacons{};  // of queue pairs with peers on the same host
-  mutable SecretRandom beacon_nonces{config.own_seed(), "beacons"};
-  mutable SecretRandom query_nonces{config.own_seed(), "stopped-peer nonces"};
-  mutable SecretRandom tokens{config.own_seed(), "tokens"};
-
-  // For links (qp/inquiry/link_inquiry.cc): peers behind too many congested ones, reports for the controller.
-  mutable SecretRandom nonces{config.own_seed(), "link-state nonces"};
-  mutable Ring<IpAddress> congested_peers{};
-  mutable Ring<recovery::LinkReport> link_reports{};
-
-  trace::Journal* journal = nullptr;  // null: off
-  // Counters of the current queue pair, beside the context's; null: none.
-  mutable QpStatistics* counting = nullptr;
-
-  void count(Counter counter, std::uint64_t n = 1) const {
-    statistics.add(counter, n);
-    const QpCounter own = qp_counter(counter);
-    if (own != QpCounter::kNone && counting != nullptr) counting->add(own, n);
-  }
-  void drop(DropReason reason) const {
-    statistics.add(reason);
-    ++dropped;
-  }
+  void count(Counter counter, std::uint64_t n = 1) { telemetry.count(counter, n); }
+  void drop(DropReason reason) { telemetry.drop(reason); }
   // For rare events: brdma event shows them.
   void note(Instant now, std::uint32_t qpn, trace::EventType type, std::uint64_t a = 0, std::uint64_t b = 0,
-            std::uint64_t c = 0) const {
-    if (journal != nullptr) journal->record(now, qpn, type, {a, b, c});
+            std::uint64_t c = 0) {
+    telemetry.note(now, qpn, type, a, b, c);
   }
   // Call after any change of a window that may have made its bitmaps longer or shorter.
   template <class Window>
-  void note_length(Instant now, std::uint32_t qpn, trace::WindowSide side, Window& window) const {
+  void note_length(Instant now, std::uint32_t qpn, trace::WindowSide side, Window& window) {
     const bitmap::LengthChange change = window.take_length_change();
     if (change == bitmap::LengthChange::kNone) [[likely]]
       return;
@@ -127,17 +87,14 @@ struct Environment {
     note(now, qpn, longer ? trace::EventType::kWindowGrown : trace::EventType::kWindowShrunk,
          static_cast<std::uint64_t>(side), window.use().length);
   }
-  void trace(Instant now, std::uint32_t qpn, const trace::Event& event) const {
-    if (sink != nullptr) [[unlikely]]
-      sink->record(now, qpn, event);
-  }
+  void trace(Instant now, std::uint32_t qpn, const trace::Event& event) { telemetry.trace(now, qpn, event); }
 
   // The engine has notifications to make.
-  [[nodiscard]] bool has_notices() const { return !notices.empty() || !low_queues.empty(); }
+  [[nodiscard]] bool has_notices() const { return notices.pending(); }
 
   // Every completion goes through here: into its queue, to the trace, to the notices if the queue is armed. False: the
   // queue is overrun and the completion lost; the queue pair goes to error.
-  bool complete(CompletionQueue& cq, const Completion& completion, bool solicited, Instant now) const {
+  bool complete(CompletionQueue& cq, const Completion& completion, bool solicited, Instant now) {
     trace(now, completion.qp_num,
           trace::CompletionMade{completion.wr_id, static_cast<std::uint32_t>(completion.status),
                                 completion.opcode >= CompletionOpcode::kReceive});
@@ -148,10 +105,10 @@ struct Environment {
       case CompletionQueue::Push::kQuiet:
         return true;
       case CompletionQueue::Push::kNotify:
-        notices.push_back({&cq, false});
+        notices.completions.push_back({&cq, false});
         return true;
       case CompletionQueue::Push::kOverrun:
-        notices.push_back({&cq, true});
+        notices.completions.push_back({&cq, true});
         return false;
     }
     return true;

@@ -14,21 +14,21 @@ class PacketCounts {
   [[nodiscard]] const QpStatistics& statistics() const { return statistics_; }
 
  protected:
-  explicit PacketCounts(const Environment& environment) : environment_(environment) {}
+  explicit PacketCounts(Environment& environment) : environment_(environment) {}
   ~PacketCounts() {
-    if (environment_.counting == &statistics_) environment_.counting = nullptr;
+    if (environment_.telemetry.counting == &statistics_) environment_.telemetry.counting = nullptr;
   }
 
   // First in every function that may count.
-  void count_here() const { environment_.counting = &statistics_; }
+  void count_here() const { environment_.telemetry.counting = &statistics_; }
   void count_judged(std::uint64_t dropped_before) {  // a packet; so many had been dropped before it
-    if (environment_.dropped == dropped_before) [[likely]]
+    if (environment_.telemetry.dropped == dropped_before) [[likely]]
       return count_accepted();
     statistics_.add(QpCounter::kDropped);
   }
   void count_accepted() const { environment_.count(Counter::kAcceptedPackets); }
 
-  const Environment& environment_;
+  Environment& environment_;
 
  private:
   mutable QpStatistics statistics_;

@@ -8,7 +8,7 @@
 namespace brdma {
 namespace {
 
-qp::Identity with_recovery(qp::Identity identity, const qp::Environment& environment) {
+qp::Identity with_recovery(qp::Identity identity, qp::Environment& environment) {
   if (identity.recovery == nullptr) identity.recovery = &environment.config.recovery;
   return identity;
 }
@@ -18,7 +18,7 @@ bool takes_sends(const qp::Identity& identity) { return identity.state >= QpStat
 
 }  // namespace
 
-QueuePair::QueuePair(const qp::Environment& environment, const qp::Identity& identity)
+QueuePair::QueuePair(qp::Environment& environment, const qp::Identity& identity)
     : PacketCounts(environment),
       identity_(with_recovery(identity, environment)),
       requester_(environment, identity_),

@@ -35,7 +35,7 @@ namespace brdma {
 
 class QueuePair : public qp::SchedulingEntry, private qp::PacketCounts {
  public:
-  QueuePair(const qp::Environment& environment, const qp::Identity& identity);
+  QueuePair(qp::Environment& environment, const qp::Identity& identity);
   ~QueuePair();
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;

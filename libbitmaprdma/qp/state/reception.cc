@@ -77,7 +77,7 @@ inline bool QueuePair::Reception::refuses(const wire::Packet& packet, ConstBytes
 }
 
 inline void QueuePair::Reception::handle_accepted(const wire::Packet& packet, Instant now) const {
-  if (pair_.environment_.sink != nullptr) [[unlikely]] {
+  if (pair_.environment_.telemetry.sink != nullptr) [[unlikely]] {
     pair_.environment_.trace(
         now, pair_.identity_.qpn,
         trace::PacketReceived{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(packet.payload.size())});
@@ -87,9 +87,9 @@ inline void QueuePair::Reception::handle_accepted(const wire::Packet& packet, In
     if ((!known || pair_.identity_.bitmap_agreed) && !packet.control) [[unlikely]]
       return handle_standard(packet, now);
   } else if (packet.bxth.piggyback) {
-    const std::uint64_t dropped = pair_.environment_.dropped;
+    const std::uint64_t dropped = pair_.environment_.telemetry.dropped;
     pair_.take_piggyback(packet.bxth, packet.piggyback, now);
-    if (pair_.environment_.dropped != dropped) return;
+    if (pair_.environment_.telemetry.dropped != dropped) return;
   }
   pair_.carry_out(route(packet, now), now);
 }
@@ -147,9 +147,9 @@ void QueuePair::Reception::handle_standard(const wire::Packet& packet, Instant n
     pair_.environment_.drop(ends ? DropReason::kStaleResponse : DropReason::kOutOfOrder);
     return;
   }
-  const std::uint64_t dropped = pair_.environment_.dropped;
+  const std::uint64_t dropped = pair_.environment_.telemetry.dropped;
   pair_.carry_out(route(packet, now), now);
-  if (!is_in_turn(packet, ahead) || pair_.environment_.dropped != dropped) return;
+  if (!is_in_turn(packet, ahead) || pair_.environment_.telemetry.dropped != dropped) return;
   pair_.standard_port_.on_in_turn(port);
 }
 
@@ -253,7 +253,7 @@ void QueuePair::take_piggyback(const wire::Bxth& bxth, const wire::Piggyback& pi
 
 void QueuePair::handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now) {
   count_here();
-  const std::uint64_t dropped = environment_.dropped;
+  const std::uint64_t dropped = environment_.telemetry.dropped;
   if (unreliable_) [[unlikely]] {
     carry_out(unreliable_->receiver.handle(packet, datagram, now), now);
   } else {

@@ -15,7 +15,7 @@ class Progress {
  public:
   static constexpr Duration kLongStall = 100_ms;  // longer than a busy machine delays a process
 
-  Progress(const Environment& env, const Identity& id, const Scoreboard& scoreboard, RetransmissionTimers& timers)
+  Progress(Environment& env, const Identity& id, const Scoreboard& scoreboard, RetransmissionTimers& timers)
       : env_(env), id_(id), scoreboard_(scoreboard), timers_(timers) {}
 
   // An entry of the send window was newly acknowledged.
@@ -39,7 +39,7 @@ class Progress {
   }
 
  private:
-  const Environment& env_;
+  Environment& env_;
   const Identity& id_;
   const Scoreboard& scoreboard_;
   RetransmissionTimers& timers_;

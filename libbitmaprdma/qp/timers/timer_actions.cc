@@ -14,7 +14,7 @@ constexpr Duration kOwnPauseMin = 50_ms;
 }  // namespace
 
 void TimerActions::fire_retransmission(Instant now) const {
-  const Environment& env = parts_.env;
+  Environment& env = parts_.env;
   Scoreboard& board = parts_.scoreboard;
   RetransmissionTimers& timers = parts_.timers;
   env.count(Counter::kLocalAckTimeout);

@@ -26,7 +26,7 @@ namespace brdma::qp {
 class TimerActions {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     Scoreboard& scoreboard;
     RetransmissionTimers& timers;

@@ -32,7 +32,7 @@ namespace brdma::qp {
 class DataPackets {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendQueue& queue;
     SendFault& fault;

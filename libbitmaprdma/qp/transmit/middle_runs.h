@@ -66,7 +66,7 @@ inline bool MiddleRuns::transmit(const Message& message, PayloadCursor& cursor, 
   if (count == 0) return false;
   const std::uint64_t packets = add(message, packet, count, cursor, batch);
   if (packets == 0) return false;
-  if (runs.env().sink != nullptr) [[unlikely]]
+  if (runs.env().telemetry.sink != nullptr) [[unlikely]]
     builder.trace_data(runs.env(), message, first, packets, bytes, now);
   runs.count({packets, packets * mtu}, batch.path(), now);
   return true;

@@ -30,7 +30,7 @@ namespace brdma::qp {
 class RequestPackets {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendQueue& queue;
     SendFault& fault;

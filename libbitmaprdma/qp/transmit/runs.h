@@ -26,7 +26,7 @@ namespace brdma::qp {
 class Runs {
  public:
   struct Parts {
-    const Environment& env;
+    Environment& env;
     const Identity& id;
     const SendFault& fault;
     Scoreboard& scoreboard;
@@ -39,7 +39,7 @@ class Runs {
   };
   [[gnu::always_inline]] explicit Runs(const Parts& parts) : parts_(parts) {}
 
-  [[nodiscard, gnu::always_inline]] const Environment& env() const { return parts_.env; }
+  [[nodiscard, gnu::always_inline]] Environment& env() const { return parts_.env; }
   [[nodiscard, gnu::always_inline]] const Identity& id() const { return parts_.id; }
   [[nodiscard, gnu::always_inline]] Scoreboard& scoreboard() const { return parts_.scoreboard; }
   [[nodiscard, gnu::always_inline]] Admission& admission() const { return parts_.admission; }

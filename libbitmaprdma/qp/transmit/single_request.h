@@ -114,7 +114,7 @@ inline bool SingleRequest::transmit(TransmitBatch& batch, std::size_t room, Inst
   batch.end_copied(payload);
 
   parts_.queue.begin_next();
-  if (runs.env().sink != nullptr) [[unlikely]]
+  if (runs.env().telemetry.sink != nullptr) [[unlikely]]
     PacketBuilder{id, parts_.queue, runs.scoreboard()}.trace_data(runs.env(), message, message.first, 1, size - room,
                                                                   now);
   note_left(message, batch.path(), now);

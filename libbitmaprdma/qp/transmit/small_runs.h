@@ -127,7 +127,7 @@ inline bool SmallRuns::add(Run& run, PayloadCursor& cursor, TransmitBatch& batch
                     .rsn = message.rsn,
                     .reth = {wqe.remote_address, wqe.rkey, wqe.length}},
                    cursor.slices(), wqe.length);
-  if (runs.env().sink != nullptr) [[unlikely]]
+  if (runs.env().telemetry.sink != nullptr) [[unlikely]]
     PacketBuilder{runs.id(), queue, board}.trace_data(runs.env(), message, message.first, 1, run.packet_bytes, now);
   message.length = wqe.length;
   parts_.messages.push_back(message);

@@ -9,7 +9,7 @@
 namespace brdma::qp {
 
 struct Unreliable {
-  Unreliable(const Environment& environment, const Identity& identity)
+  Unreliable(Environment& environment, const Identity& identity)
       : sender(environment, identity), receiver(environment, identity) {}
 
   void reset() {

@@ -2,7 +2,7 @@
 
 namespace brdma::qp {
 
-UnreliableReceiver::UnreliableReceiver(const Environment& environment, const Identity& identity)
+UnreliableReceiver::UnreliableReceiver(Environment& environment, const Identity& identity)
     : env_(environment), id_(identity), receives_(identity) {}
 
 UnreliableReceiver::~UnreliableReceiver() { receives_.clear(); }
@@ -34,7 +34,7 @@ void UnreliableReceiver::flush(Instant now) {
 }
 
 Outcome UnreliableReceiver::handle(const wire::Packet& packet, const Datagram& datagram, Instant now) {
-  if (env_.sink != nullptr) [[unlikely]] {
+  if (env_.telemetry.sink != nullptr) [[unlikely]] {
     env_.trace(
         now, id_.qpn,
         trace::PacketReceived{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(packet.payload.size())});

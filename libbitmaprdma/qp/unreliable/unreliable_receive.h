@@ -22,7 +22,7 @@ namespace brdma::qp {
 
 class UnreliableReceiver {
  public:
-  UnreliableReceiver(const Environment& environment, const Identity& identity);
+  UnreliableReceiver(Environment& environment, const Identity& identity);
   ~UnreliableReceiver();
   UnreliableReceiver(const UnreliableReceiver&) = delete;
   UnreliableReceiver& operator=(const UnreliableReceiver&) = delete;
@@ -61,7 +61,7 @@ class UnreliableReceiver {
   // Completes the oldest receive; `completion` has its length, its sender and, on failure, the status.
   Outcome complete(const wire::Packet& packet, Completion completion, Instant now);
 
-  const Environment& env_;
+  Environment& env_;
   const Identity& id_;
   ReceiveQueue receives_;
   Message message_;

@@ -32,7 +32,7 @@ wire::RcOp op_of(WorkOpcode opcode, bool first, bool last) {
 
 }  // namespace
 
-UnreliableSender::UnreliableSender(const Environment& environment, const Identity& identity)
+UnreliableSender::UnreliableSender(Environment& environment, const Identity& identity)
     : env_(environment), id_(identity), queue_(identity.capabilities) {}
 
 Status UnreliableSender::post(const SendRequest& request) {
@@ -152,7 +152,7 @@ bool UnreliableSender::add_packet(TransmitBatch& batch, PayloadCursor& cursor, I
     offset_ = 0;
   }
   env_.count(Counter::kSentDataPackets);
-  if (env_.sink != nullptr) [[unlikely]] {
+  if (env_.telemetry.sink != nullptr) [[unlikely]] {
     env_.trace(now, id_.qpn,
                trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(size), false});
   }

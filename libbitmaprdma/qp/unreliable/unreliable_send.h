@@ -24,7 +24,7 @@ namespace brdma::qp {
 
 class UnreliableSender {
  public:
-  UnreliableSender(const Environment& environment, const Identity& identity);
+  UnreliableSender(Environment& environment, const Identity& identity);
 
   Status post(const SendRequest& request);                                      // EINVAL, ENOMEM
   [[nodiscard]] Status check_all(std::span<const SendRequest> requests) const;  // would post() take all of them?
@@ -63,7 +63,7 @@ class UnreliableSender {
   void complete_head(CompletionStatus status, Instant now);
   void fail(CompletionStatus status, Instant now);
 
-  const Environment& env_;
+  Environment& env_;
   const Identity& id_;
   SendQueue queue_;  // [head, next): handed out, not yet sent for certain
   SendFault fault_;

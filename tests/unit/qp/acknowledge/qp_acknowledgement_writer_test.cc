@@ -165,7 +165,7 @@ TEST(AcknowledgementWriter, BeyondTheBitsAreRangesForPeersThatReadThem) {
   for (const bool reads : {true, false}) {
     Writing responder;
     responder.identity.peer_reads_ranges = reads;
-    responder.window = bitmap::ReceiveWindow{Psn{1010}, {.window = 16384}, responder.environment.segments};
+    responder.window = bitmap::ReceiveWindow{Psn{1010}, {.window = 16384}, responder.environment.pools.segments};
     responder.receive(1012, 1012);
     responder.receive(1010 + 5000, 1010 + 5001);
     EXPECT_TRUE(responder.write());

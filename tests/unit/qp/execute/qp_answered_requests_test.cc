@@ -234,10 +234,10 @@ TEST(ExecutionOfConfirmed, AWatcherSeesAnAtomicWrite) {
   Answering responder;
   ASSERT_TRUE(responder.memory.watch(responder.region, true, nullptr).ok());
   EXPECT_EQ(responder.execute(responder.packet(RcOp::kFlush)), Verdict::kDone);
-  EXPECT_TRUE(responder.environment.arrivals.empty());
+  EXPECT_TRUE(responder.environment.notices.arrivals.empty());
   EXPECT_EQ(responder.execute(responder.packet(RcOp::kAtomicWrite)), Verdict::kDone);
-  ASSERT_EQ(responder.environment.arrivals.size(), 1U);
-  EXPECT_EQ(responder.environment.arrivals.front().length, 8U);
+  ASSERT_EQ(responder.environment.notices.arrivals.size(), 1U);
+  EXPECT_EQ(responder.environment.notices.arrivals.front().length, 8U);
 }
 
 TEST(ExecutionOfConfirmed, AFlushChangesNoMemory) {

@@ -78,10 +78,10 @@ struct Receiver {
   EngineConfig config;
   memory::MemoryTable memory{SecretRandom{1, "keys"}};
   Statistics statistics;
-  Environment environment{.config = config, .memory = memory, .statistics = statistics};
+  Environment environment{.config = config, .memory = memory, .telemetry = {.statistics = statistics}};
   Identity identity;
-  LocalPath peer{environment.beacons, peer_process.self(), {kPeerKey, 70}};
-  LocalPath local{environment.beacons, own_process.self(), {8, 80}};
+  LocalPath peer{environment.pools.beacons, peer_process.self(), {kPeerKey, 70}};
+  LocalPath local{environment.pools.beacons, own_process.self(), {8, 80}};
   OutOfOrderState state;
   ReceiveQueue receives{8, 2};
   std::uint32_t region = 0;  // its key
@@ -161,7 +161,7 @@ TEST(LocalFetch, MemoryThatThePeerCannotReadIsItsFault) {
 
 TEST(LocalFetch, DataOfLaterPacketsStays) {
   Receiver receiver;
-  receiver.state.early.begin(kMtu, 1 << 20, {}, receiver.environment.segments);
+  receiver.state.early.begin(kMtu, 1 << 20, {}, receiver.environment.pools.segments);
   wire::Packet later = receiver.packet(1);
   later.bth.psn = Psn{1005};
   later.payload = ConstBytes{receiver.data}.first(kMtu);

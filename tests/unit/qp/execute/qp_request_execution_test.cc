@@ -224,14 +224,14 @@ TEST(ExecutionOfWrites, AWatcherSeesWholeMessages) {
   int watcher = 0;
   ASSERT_TRUE(responder.memory.watch(responder.region, true, &watcher).ok());
   EXPECT_EQ(responder.execute(responder.part(RcOp::kWriteFirst, 2 * kMtu, kMtu, 0)), Verdict::kDone);
-  EXPECT_TRUE(responder.environment.arrivals.empty());
+  EXPECT_TRUE(responder.environment.notices.arrivals.empty());
   EXPECT_EQ(responder.execute(responder.part(RcOp::kWriteLast, 2 * kMtu, kMtu, kMtu)), Verdict::kDone);
-  ASSERT_EQ(responder.environment.arrivals.size(), 1U);
-  EXPECT_EQ(responder.environment.arrivals.front().address, kStart);
-  EXPECT_EQ(responder.environment.arrivals.front().length, 2 * kMtu);
-  EXPECT_EQ(responder.environment.arrivals.front().user, &watcher);
+  ASSERT_EQ(responder.environment.notices.arrivals.size(), 1U);
+  EXPECT_EQ(responder.environment.notices.arrivals.front().address, kStart);
+  EXPECT_EQ(responder.environment.notices.arrivals.front().length, 2 * kMtu);
+  EXPECT_EQ(responder.environment.notices.arrivals.front().user, &watcher);
   EXPECT_EQ(responder.execute(responder.packet(RcOp::kWriteOnly, 8)), Verdict::kDone);
-  EXPECT_EQ(responder.environment.arrivals.size(), 2U);
+  EXPECT_EQ(responder.environment.notices.arrivals.size(), 2U);
 }
 
 // --- SENDs ---

@@ -228,7 +228,8 @@ TEST(FeedbackSender, CountsOfRepetitionsStopAtTheirLimits) {
 TEST(FeedbackSender, ADepthOfMoreThanSixteenBitsIsTheLargest) {
   Sender sender;
   sender.recovery.window_packets = 1u << 18;
-  sender.window = bitmap::ReceiveWindow{Psn{1000}, qp::window_shape(sender.recovery), sender.environment.segments};
+  sender.window =
+      bitmap::ReceiveWindow{Psn{1000}, qp::window_shape(sender.recovery), sender.environment.pools.segments};
   sender.arrives(sender.packet(1000 + 70'000));
   EXPECT_EQ(sender.poll(), Sent::kAll);
   EXPECT_EQ(sender.ffm.depth, 0xFFFFu);

@@ -21,7 +21,7 @@ struct Tolerant {
   EngineConfig config;
   memory::MemoryTable memory{SecretRandom{1, "keys"}};
   Statistics statistics;
-  Environment environment{.config = config, .memory = memory, .statistics = statistics};
+  Environment environment{.config = config, .memory = memory, .telemetry = {.statistics = statistics}};
   RecoveryConfig recovery;
   Identity identity;
   GapTolerance tolerance;

@@ -34,7 +34,7 @@ struct Inquirer : test::SenderParts {
     pass(time);
     inquiries().conclude(now);
   }
-  [[nodiscard]] std::size_t reports() const { return environment.link_reports.size(); }
+  [[nodiscard]] std::size_t reports() const { return environment.links.reports.size(); }
 };
 
 // --- counted ---
@@ -116,7 +116,7 @@ TEST(LinkInquiries, RepliesAreReportedAtTheEndOfTheirTime) {
   EXPECT_EQ(parts.inquiry().links().size(), 2U);
   parts.conclude_after(kTick);
   ASSERT_EQ(parts.reports(), 1U);
-  const LinkReport& report = parts.environment.link_reports.front();
+  const LinkReport& report = parts.environment.links.reports.front();
   EXPECT_EQ(report.local, IpAddress::v4(192, 0, 2, 1));
   EXPECT_EQ(report.peer, IpAddress::v4(192, 0, 2, 2));
   EXPECT_EQ(report.qpn, 17U);
@@ -177,7 +177,7 @@ TEST(LinkInquiries, ReportsThatNobodyReadsAreBounded) {
   EXPECT_EQ(parts.count(Counter::kLinkStateReports), 64U);
   EXPECT_EQ(parts.count(Counter::kLinkStateReportsLost), 1U);
   EXPECT_EQ(parts.inquiry().open_until(), std::nullopt);
-  parts.environment.link_reports.pop_front();
+  parts.environment.links.reports.pop_front();
   inquire();
   EXPECT_EQ(parts.reports(), 64U) << "there is room again";
   EXPECT_EQ(parts.count(Counter::kLinkStateReports), 65U);

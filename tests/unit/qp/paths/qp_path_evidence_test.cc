@@ -284,8 +284,8 @@ TEST(PathEvidence, TraceAndJournalNameThePath) {
   Watcher watcher;
   trace::EventRing ring;
   trace::Journal journal{ring, sprayer.statistics};
-  sprayer.environment.sink = &watcher;
-  sprayer.environment.journal = &journal;
+  sprayer.environment.telemetry.sink = &watcher;
+  sprayer.environment.telemetry.journal = &journal;
   (void)sprayer.echo(0, 1_ms);
   sprayer.pass(4_ms);
   (void)sprayer.echo(1, 100_us);

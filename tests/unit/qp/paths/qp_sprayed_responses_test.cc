@@ -110,8 +110,8 @@ TEST(SprayedResponses, TraceAndJournalNameThePath) {
   Watcher watcher;
   trace::EventRing ring;
   trace::Journal journal{ring, sprayer.statistics};
-  sprayer.environment.sink = &watcher;
-  sprayer.environment.journal = &journal;
+  sprayer.environment.telemetry.sink = &watcher;
+  sprayer.environment.telemetry.journal = &journal;
   sprayer.lose_second_path();
   sprayer.probe_second_path();
   EXPECT_EQ(watcher.down, (Watcher::Seen{{17, 1}}));

@@ -40,7 +40,7 @@ struct Poster {
   EngineConfig config;
   memory::MemoryTable memory{SecretRandom{1, "keys"}};
   Statistics statistics;
-  Environment environment{.config = config, .memory = memory, .statistics = statistics};
+  Environment environment{.config = config, .memory = memory, .telemetry = {.statistics = statistics}};
   Identity identity;
   CompletionQueue cq{16, nullptr};
   SendQueue queue{QpCapabilities{.send_wr_max = 16, .send_sge_max = 1}};

@@ -22,7 +22,7 @@ struct Reader {
     identity.bitmap_agreed = true;
     scoreboard.begin_from(Psn{1000});
   }
-  ~Reader() { loss.end(environment.loss_recovery); }
+  ~Reader() { loss.end(environment.pools.loss_recovery); }
 
   void read(std::uint32_t packets) {
     messages.push_back(
@@ -62,10 +62,10 @@ struct Reader {
   EngineConfig config;
   memory::MemoryTable memory{SecretRandom{1, "keys"}};
   Statistics statistics;
-  Environment environment{.config = config, .memory = memory, .statistics = statistics};
+  Environment environment{.config = config, .memory = memory, .telemetry = {.statistics = statistics}};
   RecoveryConfig recovery;
   Identity identity;
-  Scoreboard scoreboard{window_shape(recovery), environment.segments};
+  Scoreboard scoreboard{window_shape(recovery), environment.pools.segments};
   MessageTable messages;
   recovery::RttEstimator rtt;
   ResponseAdmission awaited;

@@ -32,7 +32,7 @@ TEST(EarlyRoom, StateForMissingPacketsBeginsWithTheFirstAndEndsInOrder) {
   responder.window.receive(responder.window.base() + 2);
   responder.room().end_if_in_order();
   EXPECT_TRUE(responder.out_of_order) << "packets are missing";
-  responder.window = bitmap::ReceiveWindow{Psn{1010}, {}, responder.environment.segments};
+  responder.window = bitmap::ReceiveWindow{Psn{1010}, {}, responder.environment.pools.segments};
   responder.room().end_if_in_order();
   EXPECT_FALSE(responder.out_of_order);
 }

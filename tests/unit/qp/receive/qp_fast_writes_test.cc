@@ -139,7 +139,7 @@ TEST(FastSingleWrites, AWatcherSeesIt) {
   Fast responder;
   ASSERT_TRUE(responder.memory.watch(responder.region, true, nullptr).ok());
   EXPECT_TRUE(responder.fast_writes().take(responder.single(), responder.bytes.data(), responder.now));
-  EXPECT_EQ(responder.environment.arrivals.size(), 1U);
+  EXPECT_EQ(responder.environment.notices.arrivals.size(), 1U);
 }
 
 TEST(FastMiddlePackets, TheNextOneIsExecuted) {

@@ -28,7 +28,7 @@ struct Receiver {
     identity.attributes.access = kAccessRemoteWrite;
     region = add();
     for (std::size_t i = 0; i < data.size(); ++i) data[i].fill(static_cast<std::byte>(i + 1));
-    state.early.begin(kMtu, 1 << 20, {}, environment.segments);
+    state.early.begin(kMtu, 1 << 20, {}, environment.pools.segments);
   }
   MemoryRegion* add() {
     const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
@@ -85,10 +85,10 @@ struct Receiver {
   EngineConfig config;
   memory::MemoryTable memory{SecretRandom{1, "keys"}};
   Statistics statistics;
-  Environment environment{.config = config, .memory = memory, .statistics = statistics};
+  Environment environment{.config = config, .memory = memory, .telemetry = {.statistics = statistics}};
   Identity identity;
   MemoryRegion* region = nullptr;
-  bitmap::ReceiveWindow window{Psn{1000}, {}, environment.segments};
+  bitmap::ReceiveWindow window{Psn{1000}, {}, environment.pools.segments};
   OutOfOrderState state;
   ReceiveQueue receives{8, 1};
   AcknowledgementSchedule ack;
@@ -234,7 +234,7 @@ TEST(OperationReceiver, TheEscapeChannelIsBoundedAndChecked) {
 
 TEST(OperationReceiver, WithoutABufferNothingEscapes) {
   Receiver receiver;
-  receiver.state.early.begin(kMtu, kMtu, {}, receiver.environment.segments);
+  receiver.state.early.begin(kMtu, kMtu, {}, receiver.environment.pools.segments);
   EXPECT_EQ(receiver.keep(receiver.write(1)), std::nullopt);
   EXPECT_EQ(receiver.keep(receiver.write(2)), DropReason::kHoldFull);
   EXPECT_EQ(receiver.operations.escape().size(), 1U);

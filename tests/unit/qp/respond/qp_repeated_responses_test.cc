@@ -106,7 +106,7 @@ TEST(RepeatedResponses, AfterAnErrorNothingLeaves) {
 
 TEST(RepeatedResponses, OneReportCausesABoundedNumber) {
   Responding responder;
-  responder.window = bitmap::ReceiveWindow{Psn{6000}, {}, responder.environment.segments};
+  responder.window = bitmap::ReceiveWindow{Psn{6000}, {}, responder.environment.pools.segments};
   responder.read(1000, 2000 * kMtu);
   EXPECT_EQ(responder.report(1000, 2999), 1024 * kMtu);
   EXPECT_EQ(responder.count(Counter::kEdnPacketsUnsent), 976U);

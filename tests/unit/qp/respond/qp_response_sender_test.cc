@@ -168,7 +168,7 @@ struct Local : Serving {
     response.by_reference = true;
     push(response);
   }
-  LocalPath path{environment.beacons, LocalClaim{}, {kKey, 1}};
+  LocalPath path{environment.pools.beacons, LocalClaim{}, {kKey, 1}};
 };
 
 TEST(ResponseSender, AReferenceNamesTheData) {
@@ -318,7 +318,7 @@ class Watcher : public trace::Sink {
 TEST(ResponseSender, EachPacketIsTraced) {
   Serving responder;
   Watcher watcher;
-  responder.environment.sink = &watcher;
+  responder.environment.telemetry.sink = &watcher;
   responder.push(responder.read(1000, 4 * kMtu + 100));
   responder.push(Serving::again(Serving::atomic(1005, 42)));
   (void)responder.poll();

@@ -36,9 +36,9 @@ struct Sender {
   RecoveryConfig recovery;
   memory::MemoryTable memory{SecretRandom{1, "keys"}};
   Statistics statistics;
-  Environment environment{.config = config, .memory = memory, .statistics = statistics};
+  Environment environment{.config = config, .memory = memory, .telemetry = {.statistics = statistics}};
   Identity identity;
-  Scoreboard scoreboard{{.window = 2000}, environment.segments};
+  Scoreboard scoreboard{{.window = 2000}, environment.pools.segments};
   congestion::DelayWindow congestion;  // 64 KiB at first
   Admission admission;
   int stalls = 0;

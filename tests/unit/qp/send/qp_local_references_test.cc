@@ -94,7 +94,7 @@ struct Sender : test::SenderParts {
   }
 
   PeerProcess process;
-  LocalPath path{environment.beacons, LocalClaim{}, {kOwnKey, 1}};
+  LocalPath path{environment.pools.beacons, LocalClaim{}, {kOwnKey, 1}};
 };
 
 // --- which messages ---

@@ -45,7 +45,7 @@ recovery::LinkInquiry& inquiry_of(SenderParts& parts) {
   return *inquiry;
 }
 LossRecovery& loss_of(SenderParts& parts) {
-  return parts.loss.begun(parts.environment.loss_recovery, parts.recovery.window_packets);
+  return parts.loss.begun(parts.environment.pools.loss_recovery, parts.recovery.window_packets);
 }
 
 TEST(Deadlines, WithNothingInFlightNoneIsDue) {

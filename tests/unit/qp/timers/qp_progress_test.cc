@@ -18,7 +18,7 @@ using trace::EventType;
 // A packet is in flight, and events are recorded.
 struct Watched : test::SenderParts {
   Watched() {
-    environment.journal = &journal;
+    environment.telemetry.journal = &journal;
     write(4);
   }
   [[nodiscard]] std::vector<trace::EventRecord> news() {

@@ -504,7 +504,7 @@ struct Watcher : trace::Sink {
 TEST(TimerActions, AreTraced) {
   Watcher watcher;
   SenderParts parts;
-  parts.environment.sink = &watcher;
+  parts.environment.telemetry.sink = &watcher;
   parts.write(4);
   parts.report(2);
   stall(parts);

@@ -127,9 +127,9 @@ class Scoreboard : public SentWindow {
     flight_.pipe += payload;
   }
 
+  std::uint32_t retransmitted_ = 0;  // entries in kRetransmittedUnacked; first, in the padding of SentWindow
   Sequence cumulative_ = 0, arrived_end_ = 0;
   Flight flight_;
-  std::uint32_t retransmitted_ = 0;  // entries in kRetransmittedUnacked
   Instant base_moved_, cumulative_moved_;
 };
 

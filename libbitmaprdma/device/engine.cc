@@ -112,7 +112,8 @@ void Engine::handle_timeout(Instant now) {
 // Those of touched queue pairs become notifications in settle().
 bool Engine::has_notifications() const {
   const Impl& me = *impl_;
-  if (me.environment.has_notices() || !me.notifications.empty() || !me.environment.notices.arrivals.empty()) return true;
+  if (me.environment.has_notices() || !me.notifications.empty() || !me.environment.notices.arrivals.empty())
+    return true;
   for (QueuePair* qp : me.touched_pairs) {
     if (qp->events().any()) return true;
   }

@@ -1,5 +1,5 @@
-// fabric/controller/control_packet_pace.h - the control packets (design WT-13) to a host for one destination: at most one in an
-// interval. Remembers a bounded number of them; while it is full, no further one may leave.
+// fabric/controller/control_packet_pace.h - the control packets (design WT-13) to a host for one destination: at most
+// one in an interval. Remembers a bounded number of them; while it is full, no further one may leave.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // congestion/dcqcn.h - DCQCN: a sending rate from congestion notification packets (Zhu et al., SIGCOMM 2015), for
-// standard peers, and as the comparison for the controls of spec 2.
+// standard peers, and as the comparison for the controls that use RTT samples (docs/design/ecn-to-rtt.md).
 //
 //   CNP              target = rate; rate *= 1 - alpha / 2; alpha = (1 - g) alpha + g; both counters restart
 //   alpha_period     without a CNP: alpha = (1 - g) alpha

@@ -1,5 +1,5 @@
-// congestion/managed_list.h - destinations whose rate is reduced, because links towards them are congested (spec 3:
-// flow control): all queue pairs to that address share a rate, and have a shorter turn among those of this host. The
+// congestion/managed_list.h - destinations whose rate is reduced, because links towards them are congested (design
+// WT-14 and WT-15): all queue pairs to that address share a rate, and have a shorter turn among those of this host. The
 // list is visited periodically: where acknowledgements come without delay, a step is given back, until the full rate is
 // restored. No destination gets less than a floor. Pure: `now` is an argument.
 #pragma once

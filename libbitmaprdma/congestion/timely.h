@@ -7,7 +7,7 @@
 //        gradient > 0              rate *= 1 - beta * gradient
 //
 // The gradient is the change of the RTT from sample to sample, smoothed by weight alpha and divided by the minimum RTT.
-// A switch that turns ECN marks into round-trip time (spec 2) needs no other sender than this one.
+// A switch that turns ECN marks into round-trip time (design ER-10) needs no other sender than this one.
 //
 // Defaults are the paper's (its section 6), which were chosen for 10 Gbit/s and an RTT of 20 us; `for_path` scales
 // the thresholds and the step to another. Integers only: fractions are in units of 2^-16. Pure.

@@ -1,5 +1,5 @@
 // qp/acknowledge/packet_echo.h - private: whose timestamp and path the next acknowledgement echoes: the newest
-// packet's. With several paths (spec 1: multipath) a copy that asked for the acknowledgement keeps its echo: it may be
+// packet's. With several paths (design BR-29) a copy that asked for the acknowledgement keeps its echo: it may be
 // a probe of its path, and later packets of a burst, which one acknowledgement covers, must not take it.
 #pragma once
 

@@ -1,5 +1,5 @@
 // qp/gaps/gap_feedback.h - private: which gaps among requests are to be named to a peer in bitmap mode, when again, and
-// how long a requested packet takes to come (spec 1: FFM). feedback_sender.h writes the messages.
+// how long a requested packet takes to come (design BR-21). feedback_sender.h writes the messages.
 #pragma once
 
 #include <cstddef>

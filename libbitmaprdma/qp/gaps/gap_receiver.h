@@ -1,4 +1,4 @@
-// qp/gaps/gap_receiver.h - the rules of a receiver for gaps (spec 1: gaps, tolerance), once for both directions: the
+// qp/gaps/gap_receiver.h - the rules of a receiver for gaps (design BR-9 to BR-20), once for both directions: the
 // responder applies them to requests, the requester to READ responses. They open and close records, learn from late
 // packets, judge, promote and count. How a promoted gap is named (FFM, sequence NAK, READ re-request) is the owner's.
 #pragma once

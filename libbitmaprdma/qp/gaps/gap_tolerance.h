@@ -1,5 +1,5 @@
-// qp/gaps/gap_tolerance.h - private: how late a request may come before its gap counts as loss (spec 1: tolerance), as
-// a queue pair keeps it: the limits of a single path, or what is known of each path of the peer (spec 1: multipath).
+// qp/gaps/gap_tolerance.h - private: how late a request may come before its gap counts as loss (design BR-15), as
+// a queue pair keeps it: the limits of a single path, or what is known of each path of the peer (design BR-29).
 #pragma once
 
 #include <cstdint>

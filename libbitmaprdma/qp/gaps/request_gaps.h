@@ -1,4 +1,4 @@
-// qp/gaps/request_gaps.h - private: gaps among requests: recorded, judged, closed (spec 1: gaps, tolerance). The rules
+// qp/gaps/request_gaps.h - private: gaps among requests: recorded, judged, closed (design BR-9 to BR-20). The rules
 // for gaps are the receiver's (gap_receiver.h). A peer in bitmap mode gets an FFM with all lost ones (gap_feedback.h).
 // A standard peer can only get a sequence NAK to go back to the base, so only the gap at the base is judged, and only
 // once a round of go-back-N.

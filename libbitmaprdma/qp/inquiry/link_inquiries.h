@@ -1,5 +1,5 @@
 // qp/inquiry/link_inquiries.h - private: packets that waited too long, and the inquiry about the path's links that they
-// cause (spec 3: link-state feedback; recovery/link_inquiry.h).
+// cause (design WT-6 to WT-9; recovery/link_inquiry.h).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Link inquiries on the path, and their evaluation (spec 3: link-state feedback, flow control;
+// Link inquiries on the path, and their evaluation (design WT-6 to WT-11;
 // recovery/link_inquiry.h). The reaction concerns more than one queue pair: it is left to the engine.
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // qp/loss/reported_losses.h - private: the sender's reaction to those who name lost packets: the receiver with fast
-// feedback (FFM, spec 1), a switch with an explicit drop notification (EDN, spec 5; of responses and acknowledgements:
-// respond/repeated_responses.h). Exactly the named packets become pending, unless a suppression rule applies
-// (recovery/retransmit_request.h, recovery/drop_notice.h); suppressed packets are counted, by gap and by rule.
+// feedback (FFM, design BR-23), a switch with an explicit drop notification (EDN, design DN-10; of responses and
+// acknowledgements: respond/repeated_responses.h). Exactly the named packets become pending, unless a suppression rule
+// applies (recovery/retransmit_request.h, recovery/drop_notice.h); suppressed packets are counted, by gap and by rule.
 //
 // Whichever of the two comes later finds the packets pending, or just resent.
 #pragma once

@@ -1,5 +1,5 @@
 // qp/loss/retransmissions.h - private: pending packets leave again, lowest PSN first, so that neighbours travel in one
-// batch, whoever requested them (spec 1: aggregated retransmission). Payload comes from the application's memory,
+// batch, whoever requested them (design BR-24). Payload comes from the application's memory,
 // looked up again: the region may be gone. Of a request with responses the missing ones are requested again.
 //
 // They wait for others of their batch (held back), for the retransmission window and for the congestion window. Packets

@@ -75,7 +75,7 @@ bool SenderJudgement::waits_for_start(Sequence sequence) const {
   return start != sequence && start >= parts_.scoreboard.base() && !parts_.scoreboard.is_acked(start);
 }
 
-// Spec 3, step 3. A receiver that judges too distinguishes reordering from loss: its feedback requests the packet then.
+// Design WT-3. A receiver that judges too distinguishes reordering from loss: its feedback requests the packet then.
 void SenderJudgement::judge_base(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from, Instant now,
                                  Resend resend) const {
   judge.on_echo(ack.echo_valid ? std::optional{std::min(wire::instant_of(ack.ts_echo, now), now)} : std::nullopt);

@@ -1,8 +1,8 @@
 // qp/loss/sender_judgement.h - private: losses that the sender judges by itself, in the modes that want it
 // (sender_judge.h). RecoveryMode::kSelective, the baseline, judges from acknowledgements as TCP does; the wide-area
-// modes (spec 3) from delays: a packet that an acknowledgement shows missing at its base is sent at once, all others
-// after T + delta (recovery/delay_judge.h). A receiver reports no packet of a segment before it has the segment's
-// start: until then they do not count as lost.
+// modes (design WT-3 to WT-5) from delays: a packet that an acknowledgement shows missing at its base is sent at once,
+// all others after T + delta (recovery/delay_judge.h). A receiver reports no packet of a segment before it has the
+// segment's start: until then they do not count as lost.
 #pragma once
 
 #include <cstdint>

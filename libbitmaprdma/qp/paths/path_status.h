@@ -19,7 +19,7 @@ struct PathStatus {
   Duration round_trip, round_trip_min;
 };
 
-// State of one path's bitmap at a receiver (spec 1: multipath), of requests or of READ responses.
+// State of one path's bitmap at a receiver (design BR-29), of requests or of READ responses.
 struct PathReceived {
   std::uint8_t path = 0;
   bool in_use = true;           // false: nothing came on it recently, so no gap waits for it

@@ -1,4 +1,4 @@
-// qp/paths/paths_receive.h - a receiver's state of its peer's paths (spec 1: multipath): a path bitmap and a tolerance
+// qp/paths/paths_receive.h - a receiver's state of its peer's paths (design BR-29): a path bitmap and a tolerance
 // for each, and the limits for gaps that may be only the difference between paths.
 //
 // The receiver cannot see which path a missing packet took. Two kinds of evidence show that its own path has moved on:

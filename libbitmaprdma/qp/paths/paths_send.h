@@ -1,4 +1,4 @@
-// qp/paths/paths_send.h - the paths that a requester sends on (spec 1: multipath): the next path, the packets before
+// qp/paths/paths_send.h - the paths that a requester sends on (design BR-29): the next path, the packets before
 // one on its path, and the outcome by path: RTT samples, losses, silence.
 //
 // The congestion window stays one a queue pair: paths of a fabric share their first and last link, and the receiver

@@ -1,4 +1,4 @@
-// qp/paths/response_paths.h - READ responses and results of atomics over several paths (spec 1: multipath): the path of
+// qp/paths/response_paths.h - READ responses and results of atomics over several paths (design BR-29): the path of
 // a batch, the header field about its own path, and which paths lose all packets.
 //
 // Responses are not acknowledged: only a READ re-request shows a loss. So the PSNs of each path are kept for a while,

@@ -1,4 +1,4 @@
-// qp/paths/spray_requests.h - private: requests over several paths (spec 1: multipath): the path of a batch, and copies
+// qp/paths/spray_requests.h - private: requests over several paths (design BR-29): the path of a batch, and copies
 // that probe a path which is set aside (paths_send.h).
 #pragma once
 

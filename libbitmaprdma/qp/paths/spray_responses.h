@@ -1,4 +1,4 @@
-// qp/paths/spray_responses.h - private: responses over several paths (spec 1: multipath). The path of a batch, and what
+// qp/paths/spray_responses.h - private: responses over several paths (design BR-29). The path of a batch, and what
 // READ re-requests show of the paths (response_paths.h); a path that falls silent or comes back is reported.
 #pragma once
 

@@ -1,5 +1,5 @@
 // READ responses, which confirm ATOMIC WRITEs and FLUSHes too, and atomic acknowledgements. They may come in any order:
-// each is placed by its PSN. Missing ones in between are judged by the receiver's rules (spec 1: tolerance), and only
+// each is placed by its PSN. Missing ones in between are judged by the receiver's rules (design BR-15), and only
 // those are re-requested. In go-back-N a response out of order is dropped and the rest is requested again, as plain
 // RoCE does.
 #include "qp/read/middle_responses.h"

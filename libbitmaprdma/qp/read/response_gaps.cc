@@ -97,7 +97,7 @@ void ResponseGaps::note_later(Sequence sequence, Instant sent) const {
   }
 }
 
-// If the peer responds on several paths (spec 1: multipath), evidence is judged as that of requests is
+// If the peer responds on several paths (design BR-29), evidence is judged as that of requests is
 // (qp/paths/paths_receive.h). The peer responds in request order: a response requested after the gap's re-request, on
 // the path that the repetition took, is evidence against the repetition. Which path that is we do not know.
 void ResponseGaps::note_path_evidence(const wire::Packet& packet, Instant sent, Instant seen) const {

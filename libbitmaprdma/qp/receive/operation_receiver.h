@@ -1,5 +1,5 @@
-// qp/receive/operation_receiver.h - private: operations of large transfers as they arrive (spec 4: receiver). Division
-// of labour:
+// qp/receive/operation_receiver.h - private: operations of large transfers as they arrive (design RR-10 to RR-14).
+// Division of labour:
 //   receive window   which PSNs are here, acknowledgements, order of execution: the rules of RC
 //   registry         where a packet of a registered operation goes, whether it is a duplicate, when the operation is
 //                    whole

@@ -1,5 +1,5 @@
-// qp/receive/receive_request.cc - admission of a request: in order, ahead, or a duplicate (spec 1: windows and
-// mapping).
+// qp/receive/receive_request.cc - admission of a request: in order, ahead, or a duplicate (design BR-2 to
+// BR-4).
 #include "qp/receive/responder_impl.h"
 
 namespace brdma::qp {

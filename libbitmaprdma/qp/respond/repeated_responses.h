@@ -1,4 +1,4 @@
-// qp/respond/repeated_responses.h - private: a switch reports a dropped response (spec 5: sender). Responses are resent
+// qp/respond/repeated_responses.h - private: a switch reports a dropped response (design DN-10). Responses are resent
 // from memory, before waiting ones, with all checks of the first time; acknowledgements and feedback are sent again.
 // Reports about the own queue pair only; each is compared with the transmissions (response_log.h).
 #pragma once

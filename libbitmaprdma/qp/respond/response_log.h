@@ -1,5 +1,5 @@
 // qp/respond/response_log.h - the last responses of a responder, and its retransmissions. So a READ response (or the
-// response to an ATOMIC WRITE or FLUSH) can be resent from memory when a switch reports its drop (spec 5: sender).
+// response to an ATOMIC WRITE or FLUSH) can be resent from memory when a switch reports its drop (design DN-10).
 // Responses are not acknowledged; but at most max_dest_rd_atomic requests wait for theirs at a time, so the last of so
 // many are kept.
 //

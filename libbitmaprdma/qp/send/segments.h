@@ -1,4 +1,4 @@
-// qp/send/segments.h - private: large commands that leave in segments (spec 4: sender). A WRITE or SEND from the
+// qp/send/segments.h - private: large commands that leave in segments (design RR-3). A WRITE or SEND from the
 // threshold on keeps the head of the queue. Each of its segments is an operation: opened by its first packet, counted
 // as its packets are acknowledged, forgotten when the window's base passes it. On the wire it stays one message: BXTH
 // fields mark the segments, so that order, keys, immediates and retransmission are those of every other message.

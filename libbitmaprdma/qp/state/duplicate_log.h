@@ -1,5 +1,5 @@
-// qp/state/duplicate_log.h - the last duplicates received by an engine, requests and READ responses (spec 1: duplicate
-// statistics): PSN, time, queue pair, path. A fixed number of records, the oldest overwritten; counts are elsewhere
+// qp/state/duplicate_log.h - the last duplicates received by an engine, requests and READ responses (design BR-4
+// and BR-42): PSN, time, queue pair, path. A fixed number of records, the oldest overwritten; counts are elsewhere
 // (duplicate_request, per queue pair too).
 #pragma once
 

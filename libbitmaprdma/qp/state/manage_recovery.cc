@@ -1,4 +1,4 @@
-// An operator's view of gaps and limits, and manual retransmissions (spec 1: management): for both receivers of a queue
+// An operator's view of gaps and limits, and manual retransmissions (design BR-41): for both receivers of a queue
 // pair, of requests and of READ responses, and the sender.
 #include <algorithm>
 

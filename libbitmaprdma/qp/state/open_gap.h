@@ -1,4 +1,4 @@
-// qp/state/open_gap.h - the record of a gap (spec 1: gaps), as plain values for management.
+// qp/state/open_gap.h - the record of a gap (design BR-10), as plain values for management.
 #pragma once
 
 #include <cstdint>

@@ -154,10 +154,10 @@ MUTATIONS = [
         "  if (at_.lost <= by_chance) return false;": "  return true;",
     }),
     ("random loss is never found out", "congestion/delay_window.cc", {
-        "if (was_random_loss()) return undo_cut();": "",
+        "if (full_.was_random_loss(sample(), queue_loss_.is_capped(queueing() * 3 / 4))) return undo_cut();": "",
     }),
-    ("below a queue that was full the window grows at once", "congestion/delay_window.cc", {
-        "return full_.held == 0 ? next : std::min(next, full_.most);": "return next;",
+    ("below a queue that was full the window grows at once", "congestion/full_queue.cc", {
+        "return is_known() ? std::min(next, most_) : next;": "return next;",
     }),
     ("what was learnt of a queue is believed of another way", "congestion/delay_window.cc", {
         "      forget_queue();\n": "",

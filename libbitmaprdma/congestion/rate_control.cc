@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "congestion/scaled.h"
 
 namespace brdma::congestion {
 namespace {
-
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
 Bandwidth mbps(std::uint32_t value) { return Bandwidth::from_bps(std::uint64_t{value} * 1'000'000); }
 std::int64_t fraction(std::uint32_t permille) { return kOne * permille / 1000; }

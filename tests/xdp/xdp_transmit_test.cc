@@ -3,7 +3,6 @@
 #include "io/xdp/xdp_transmit.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -26,6 +25,7 @@
 #include "io/shard/outlet.h"
 #include "io/xdp/xdp_frame.h"
 #include "private_network.h"
+#include "support/own_syscall.h"
 #include "xdp/xdp_grant.h"
 #include "xdp/xdp_right.h"
 
@@ -47,16 +47,12 @@ std::deque<int> wakeup_errors;
 }  // namespace brdma::test
 
 extern "C" long syscall(long number, ...) noexcept {
-  using Real = long (*)(long, ...);
-  static const auto real = reinterpret_cast<Real>(::dlsym(RTLD_NEXT, "syscall"));
   std::va_list list;
   va_start(list, number);
-  std::array<long, 6> with{};
-  for (long& each : with) each = va_arg(list, long);
+  const brdma::test::SyscallArguments with{list};
   va_end(list);
   auto& errors = brdma::test::wakeup_errors;
-  if (number != SYS_sendto || with[1] != 0 || errors.empty())
-    return real(number, with[0], with[1], with[2], with[3], with[4], with[5]);
+  if (number != SYS_sendto || with[1] != 0 || errors.empty()) return with.pass_on(number);
   errno = errors.front();
   errors.pop_front();
   return -1;

@@ -17,33 +17,30 @@ void copy_data(const ConnectParameters& from, std::size_t at, wire::PrivateData<
   std::copy_n(from.private_data.begin(), from.private_data_length, to.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-// In the program's view: the peer's responder resources are our initiator depth, and the other way round.
-ConnectParameters parameters_of(const wire::CmReq& req) {
+// What a REQ and a REP have in common, in the program's view: the peer's responder resources are our initiator depth,
+// and the other way round. The program's data begin at `data`.
+template <class Message>
+ConnectParameters common_parameters_of(const Message& message, std::size_t data) {
   ConnectParameters parameters;
-  parameters.qpn = req.qpn;
-  parameters.responder_resources = req.initiator_depth;
-  parameters.initiator_depth = req.responder_resources;
-  parameters.flow_control = req.flow_control;
-  parameters.retry_count = req.retry_count;
-  parameters.rnr_retry_count = req.rnr_retry_count;
-  parameters.srq = req.srq;
-  parameters.private_data_length = static_cast<std::uint8_t>(req.private_data.size() - wire::kCmAddressSize);
-  std::copy(req.private_data.begin() + wire::kCmAddressSize, req.private_data.end(), parameters.private_data.begin());
+  parameters.qpn = message.qpn;
+  parameters.responder_resources = message.initiator_depth;
+  parameters.initiator_depth = message.responder_resources;
+  parameters.flow_control = message.flow_control;
+  parameters.rnr_retry_count = message.rnr_retry_count;
+  parameters.srq = message.srq;
+  parameters.private_data_length = static_cast<std::uint8_t>(message.private_data.size() - data);
+  std::copy(message.private_data.begin() + static_cast<std::ptrdiff_t>(data), message.private_data.end(),
+            parameters.private_data.begin());
   return parameters;
 }
 
-ConnectParameters parameters_of(const wire::CmRep& rep) {
-  ConnectParameters parameters;
-  parameters.qpn = rep.qpn;
-  parameters.responder_resources = rep.initiator_depth;
-  parameters.initiator_depth = rep.responder_resources;
-  parameters.flow_control = rep.flow_control;
-  parameters.rnr_retry_count = rep.rnr_retry_count;
-  parameters.srq = rep.srq;
-  parameters.private_data_length = static_cast<std::uint8_t>(rep.private_data.size());
-  std::copy(rep.private_data.begin(), rep.private_data.end(), parameters.private_data.begin());
+ConnectParameters parameters_of(const wire::CmReq& req) {
+  ConnectParameters parameters = common_parameters_of(req, wire::kCmAddressSize);
+  parameters.retry_count = req.retry_count;
   return parameters;
 }
+
+ConnectParameters parameters_of(const wire::CmRep& rep) { return common_parameters_of(rep, 0); }
 
 }  // namespace
 

@@ -1,5 +1,4 @@
 // A batch that the system takes in parts: each of its packets leaves, or is counted once.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "io/shard/batch_sender.h"
+#include "support/own_syscall.h"
 
 namespace brdma::test {
 namespace {
@@ -27,16 +27,12 @@ std::deque<Answer> answers;
 }  // namespace brdma::test
 
 extern "C" long syscall(long number, ...) noexcept {
-  using Real = long (*)(long, ...);
-  static const auto real = reinterpret_cast<Real>(::dlsym(RTLD_NEXT, "syscall"));
   std::va_list list;
   va_start(list, number);
-  std::array<long, 6> with{};
-  for (long& each : with) each = va_arg(list, long);
+  const brdma::test::SyscallArguments with{list};
   va_end(list);
   auto& answers = brdma::test::answers;
-  if (number != SYS_sendmmsg || answers.empty())
-    return real(number, with[0], with[1], with[2], with[3], with[4], with[5]);
+  if (number != SYS_sendmmsg || answers.empty()) return with.pass_on(number);
   const auto [sent, error] = answers.front();
   answers.pop_front();
   errno = error;

@@ -2,82 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <variant>
 #include <vector>
 
-#include "qp/timers/timer_actions.h"
-#include "support/sender_parts.h"
+#include "timer_actions_sender.h"
 
 namespace brdma::qp {
 namespace {
 
-using bitmap::EntryState;
-using test::SenderParts;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-constexpr std::uint64_t kWindow = 64 * 1024;                              // of congestion, at first
-constexpr Duration kRetry = Duration::from_ns(std::int64_t{4096} << 16);  // four of the attribute: 268 ms
-
-std::vector<Sequence> in_state(const SenderParts& parts, EntryState state) {
-  std::vector<Sequence> found;
-  for (Sequence at = parts.scoreboard.base(); at < parts.scoreboard.next(); ++at) {
-    if (parts.scoreboard.state(at) == state) found.push_back(at);
-  }
-  return found;
-}
-std::vector<Sequence> pending(const SenderParts& parts) { return in_state(parts, EntryState::kRetransmitPending); }
-// Those that leave next, acknowledged ones included.
-std::vector<Sequence> leaving(const SenderParts& parts) {
-  std::vector<Sequence> found;
-  const Scoreboard& board = parts.scoreboard;
-  for (Sequence at = board.next_pending(board.base()); at < board.next(); at = board.next_pending(at + 1))
-    found.push_back(at);
-  return found;
-}
-std::vector<Sequence> suspected(const SenderParts& parts) { return in_state(parts, EntryState::kSuspectedLost); }
-std::vector<Sequence> untouched(const SenderParts& parts) { return in_state(parts, EntryState::kSentUnacked); }
-
-// Packets that have waited too long, as the inquiry about the path counts them.
-std::uint32_t timed_out(const SenderParts& parts) {
-  if (!parts.signals || !parts.signals->inquiry) return 0;
-  WanConfig config;
-  for (config.inquiry_timeouts = 1; parts.signals->inquiry->is_due(config, parts.now);) ++config.inquiry_timeouts;
-  return config.inquiry_timeouts;
-}
-// Retransmissions that may exceed the congestion window.
-unsigned granted(SenderParts& parts) {
-  unsigned packets = 0;
-  for (; parts.timers.has_grant(); ++packets) parts.timers.use_grant();
-  return packets;
-}
-void retransmit(SenderParts& parts, Sequence sequence) {
-  const SentPackets sent = parts.sent();
-  EXPECT_TRUE(sent.retransmit(sequence, sent.message_of(sequence), Counter::kRetransmittedRequest, parts.now));
-}
-void follow_irn(SenderParts& parts) {
-  parts.recovery.mode = RecoveryMode::kSelective;
-  parts.judge = std::make_unique<SenderJudge>(parts.recovery);
-  parts.judge->follow_irn({.low = 100_us, .high = 320_us});
-}
-void response(SenderParts& parts, Sequence sequence) {
-  wire::Packet packet;
-  packet.op = wire::RcOp::kReadResponseMiddle;
-  packet.bth.psn = parts.scoreboard.psn_of(sequence);
-  packet.bitmap = true;
-  const Instant sent = parts.scoreboard.sent_at(sequence, parts.now);
-  parts.responses.on_response(SenderParts::kMtu, true);
-  parts.acknowledge(sequence);
-  parts.sent().request_arrived(parts.sent().message_of(sequence));
-  parts.gaps().on_response(packet, sequence, sent, parts.now);
-}
-// The peer has executed all requests before `boundary`.
-void executed(SenderParts& parts, Sequence boundary) { parts.scoreboard.set_cumulative(boundary, parts.now); }
-
-void time_out(SenderParts& parts) { parts.actions().fire_retransmission(parts.now); }
-void probe(SenderParts& parts) { parts.actions().fire_probe(parts.now); }
-void stall(SenderParts& parts) { parts.actions().fire_stall(parts.now); }
 
 // --- RTO ---
 
@@ -418,75 +352,6 @@ TEST(TimerActions, AStallWithoutAHoleResendsNothing) {
   stall(parts);
   EXPECT_THAT(pending(parts), IsEmpty());
   EXPECT_THAT(untouched(parts), ElementsAre(2));
-}
-
-// --- RNR ---
-
-TEST(TimerActions, AfterAnRnrWaitAllThatWasRefusedLeavesAgain) {
-  SenderParts parts;
-  parts.write(4);
-  parts.timers.on_timeout(parts.now);
-  parts.acknowledge(0);
-  executed(parts, 1);
-  parts.report(2);
-  ASSERT_TRUE(parts.rnr.on_nak(1, 7, false, parts.now + 10_ms));
-  parts.pass(10_ms);
-  parts.actions().end_rnr_wait(parts.now);
-  EXPECT_FALSE(parts.rnr.waiting());
-  EXPECT_THAT(pending(parts), ElementsAre(1, 3));
-  EXPECT_EQ(parts.count(Counter::kRetransmittedNak), 2U);
-  EXPECT_EQ(parts.timers.progress(), parts.now);
-  EXPECT_EQ(parts.timers.armed(), parts.now);
-  EXPECT_EQ(parts.timers.activity(), parts.now);
-  EXPECT_EQ(parts.timers.backoff(), 1) << "an RNR NAK is no progress";
-}
-
-// The base stood still because the peer was not ready: only now can it move.
-TEST(TimerActions, AStallCountsFromTheEndOfAnRnrWait) {
-  SenderParts parts;
-  parts.write(4);
-  parts.report(2);
-  ASSERT_TRUE(parts.rnr.on_nak(0, 7, true, parts.now + 10_ms));
-  parts.pass(10_ms);
-  parts.actions().end_rnr_wait(parts.now);
-  EXPECT_EQ(parts.scoreboard.cumulative_moved(), parts.now);
-}
-
-TEST(TimerActions, AfterAnRnrWaitAReadThatArrivedIsNotRequestedAgain) {
-  SenderParts parts;
-  parts.read(2);
-  parts.sent().request_arrived(parts.messages.front());
-  parts.write(1);
-  parts.read(2);
-  ASSERT_TRUE(parts.rnr.on_nak(2, 7, false, parts.now + 10_ms));
-  parts.actions().end_rnr_wait(parts.now + 10_ms);
-  EXPECT_THAT(pending(parts), ElementsAre(2, 3, 4));
-  EXPECT_THAT(untouched(parts), ElementsAre(0, 1));
-}
-
-// --- our own pause ---
-
-TEST(TimerActions, AnOwnPauseIsNoSilenceOfThePeer) {
-  SenderParts parts;
-  const Instant sent = parts.now;
-  parts.write(1);
-  const Instant due = sent + 5_ms;
-  parts.actions().note_own_pause(due, due + 50_ms - kTick);
-  EXPECT_EQ(parts.timers.progress(), sent) << "a busy machine is late by less";
-  parts.actions().note_own_pause(due, due + 50_ms);
-  EXPECT_EQ(parts.timers.progress(), sent + 50_ms);
-  parts.actions().note_own_pause(due, due + 10_s);
-  EXPECT_EQ(parts.timers.progress(), sent + 10'050_ms);
-}
-
-TEST(TimerActions, AfterAnOwnPauseOneRetryIsLeft) {
-  SenderParts parts;
-  const Instant due = parts.now + 2_s;
-  parts.write(1);
-  parts.now = due + 200_ms;
-  EXPECT_LT(parts.deadlines().retry_limit(), parts.now);
-  parts.actions().note_own_pause(due, parts.now);
-  EXPECT_EQ(parts.deadlines().retry_limit(), parts.now + kRetry);
 }
 
 // --- traced ---

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "support/cm/rdma_cms.h"
 #include "support/forgeries.h"
-#include "support/rdma_cms.h"
 
 namespace brdma::cm {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <set>
 
-#include "support/cm_managers.h"
+#include "support/cm/managers.h"
 
 namespace brdma::cm {
 namespace {

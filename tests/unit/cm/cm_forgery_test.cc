@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <set>
 
-#include "support/cm_managers.h"
+#include "support/cm/managers.h"
 #include "support/forgeries.h"
 
 namespace brdma::cm {

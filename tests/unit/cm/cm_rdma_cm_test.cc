@@ -1,5 +1,5 @@
 // Identifiers of RDMA-CM, their connections, events, ports and addresses.
-#include "support/rdma_cms.h"
+#include "support/cm/rdma_cms.h"
 
 namespace brdma::cm {
 namespace {

@@ -1,5 +1,5 @@
 // RDMA-CM's datagram services: SIDR instead of a connection; groups.
-#include "support/rdma_cms.h"
+#include "support/cm/rdma_cms.h"
 
 namespace brdma::cm {
 namespace {

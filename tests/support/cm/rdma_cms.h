@@ -1,4 +1,4 @@
-// tests/support/rdma_cms.h - RDMA-CM as a program sees it: two hosts' identifiers over a wire; the test sets the host's
+// support/cm/rdma_cms.h - RDMA-CM as a program sees it: two hosts' identifiers over a wire; the test sets the host's
 // answers (ports, routes, devices).
 #pragma once
 

@@ -1,4 +1,4 @@
-// support/cm_managers.h - two connection managers and a wire between them that each test can make pass, lose or delay
+// support/cm/managers.h - two connection managers and a wire between them that each test can make pass, lose or delay
 // messages.
 #pragma once
 

@@ -330,6 +330,7 @@ class TwoEngines {
   std::uint8_t traffic_class = 0;   // on arriving packets: 3 is ECN's mark
   Duration waits[2]{};              // how long packets wait at a side before its engine gets them
   bool paused[2] = {false, false};  // a side that neither receives nor sends nor looks at the clock
+  bool in_burst[2] = {};            // a side that receives; it sends once it has received all that waits
 
  private:
   struct Flying {
@@ -395,7 +396,7 @@ class TwoEngines {
   }
 
   bool drive(int i) {
-    if (paused[i]) return false;
+    if (paused[i] || in_burst[i]) return false;
     Side& me = side[i];
     bool busy = false;
     if (const auto due = me.engine->next_timeout(); due && *due <= now) {

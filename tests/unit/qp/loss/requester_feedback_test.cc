@@ -36,14 +36,21 @@ TEST_F(Feedback, AnFfmResendsWhatItNamesAndNothingElse) {
 TEST_F(Feedback, GapsOfSeveralFfmsLeaveInOneBatch) {
   send(30);
   sent();
-  ffm(0, 1003, 1029, {{1003, 2}, {1010, 1}, {1020, 3}});
-  std::size_t batch = 0;
+  pair.in_burst[0] = true;
+  ffm(0, 1003, 1022, {{1020, 1}});
+  ffm(1, 1003, 1029, {{1003, 2}, {1010, 1}});
+  ffm(2, 1003, 1029, {{1021, 2}});
+  ASSERT_THAT(pair.wire, IsEmpty());
+  pair.in_burst[0] = false;
+  pair.round();
+  ASSERT_EQ(pair.wire.size(), 6u);
   for (const Sent& each : pair.wire) {
-    EXPECT_TRUE(batch == 0 || each.batch == batch);
-    batch = each.batch;
+    EXPECT_EQ(each.batch, pair.wire[0].batch);
     EXPECT_TRUE(each.packet().bxth.retransmitted);
   }
   EXPECT_THAT(sent(), ElementsAre(1003, 1004, 1010, 1020, 1021, 1022));
+  EXPECT_EQ(count(Counter::kFfmReceived), 3u);
+  EXPECT_THAT(operations(), ElementsAre(0, 0, 1));
 }
 
 TEST_F(Feedback, OnePacketARunAndSeveralRunsAreCountedApart) {

@@ -212,6 +212,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   me.env.count(Counter::kAcksReceived);
   me.env.trace(now, me.id.qpn, trace::AckReceived{ack.base, ack.highest, ack.syndrome});
   me.timers.on_acknowledgement(now);
+  if (!ack.echo_valid) me.round_trips().on_first_report(ack.highest, now);
   const std::uint64_t bytes_before = me.scoreboard.flight().bytes;
   me.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
   me.admission.on_credit();
@@ -230,6 +231,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
 // --- losses that are named ---
 
 Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
+  impl_->round_trips().on_first_report(ffm.highest, now);
   reported_losses(*impl_).on_feedback(ffm, now);
   return {};
 }

@@ -44,6 +44,18 @@ class RoundTrips {
     parts_.admission.on_round_trip();
   }
 
+  // Before the first sample: an acknowledgement or FFM states for the first time that packet `highest` has arrived, and
+  // echoes nothing, as for packets that left in the standard format before bitmap mode was agreed. If it left once, the
+  // round trip takes no longer. Without that, feedback would seem newer than a retransmission that is in flight.
+  void on_first_report(Psn highest, Instant now) const {
+    if (parts_.rtt.has_sample()) return;
+    const auto sequence = parts_.scoreboard.sequence_of(highest);
+    if (!sequence || parts_.scoreboard.is_acked(*sequence) || parts_.scoreboard.entry(*sequence).transmissions > 1)
+      return;
+    const Duration trip = now - parts_.scoreboard.sent_at(*sequence, now);
+    if (recovery::is_possible_round_trip(trip)) parts_.rtt.sample(trip, now);
+  }
+
   // --- a standard acknowledgement, which echoes nothing ---
   // It acknowledges a packet that was sent once.
   void on_standard(Duration trip, Instant now) const {

@@ -147,6 +147,29 @@ TEST(RoundTrips, AnImpossibleOneIsNone) {
   EXPECT_TRUE(parts.rtt.has_sample());
 }
 
+TEST(RoundTrips, TheFirstReportOfAPacketThatLeftOnceIsASampleOfTheEstimate) {
+  Acknowledged parts;
+  parts.write(4);
+  parts.pass(30_us);
+  EXPECT_TRUE(parts.sent().retransmit(2, parts.messages.of(2), Counter::kRetransmittedFfm, parts.now));
+  parts.leaves_again(2);
+  parts.pass(20_us);
+  parts.trips().on_first_report(Psn{1002}, parts.now);
+  EXPECT_FALSE(parts.rtt.has_sample()) << "which transmission arrived is not known";
+  parts.trips().on_first_report(Psn{1004}, parts.now);
+  parts.trips().on_first_report(Psn{999}, parts.now);
+  EXPECT_FALSE(parts.rtt.has_sample()) << "not in flight";
+  parts.report(1);
+  parts.trips().on_first_report(Psn{1001}, parts.now);
+  EXPECT_FALSE(parts.rtt.has_sample()) << "reported before";
+  parts.trips().on_first_report(Psn{1003}, parts.now);
+  EXPECT_NEAR(static_cast<double>(parts.rtt.smoothed().ns()), 50'000.0, 64.0);
+  const Duration first = parts.rtt.smoothed();
+  parts.pass(1_ms);
+  parts.trips().on_first_report(Psn{1003}, parts.now);
+  EXPECT_EQ(parts.rtt.smoothed(), first) << "only the first";
+}
+
 TEST(RoundTrips, OnlyGoBackNHasAWindowWithAStandardPeer) {
   for (const bool goes_back : {false, true}) {
     Acknowledged parts;

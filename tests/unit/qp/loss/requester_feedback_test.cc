@@ -126,6 +126,32 @@ TEST_F(Feedback, APacketIsSentAgainOnceInTheResendInterval) {
   EXPECT_THAT(sent(), ElementsAre(1003));
 }
 
+// The packets left before bitmap mode was agreed, so nothing echoes them: the newest that has arrived is the only
+// measure of the path (random world 25379).
+TEST_F(Feedback, BeforeTheFirstEchoThePathIsAsLongAsTheNewestPacketTook) {
+  send(16);
+  sent();
+  pair.run_for(300_us);
+  ffm(0, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  pair.run_for(250_us);
+  ffm(1, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), IsEmpty()) << "made before 1003 can have arrived";
+  EXPECT_EQ(count(Counter::kFfmPacketsRecent), 1u);
+}
+
+TEST_F(Feedback, AnAcknowledgementWithoutAnEchoMeasuresThePathToo) {
+  send(16);
+  sent();
+  pair.run_for(300_us);
+  ack({.base = 1003, .arrived = {1004, 1012}, .judged = 1});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  pair.run_for(250_us);
+  ffm(0, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(count(Counter::kFfmPacketsRecent), 1u);
+}
+
 // While a queue grows a retransmission is in flight for longer than recent round trips. The newest packet that the
 // receiver had shows whether its message can know of it.
 TEST_F(Feedback, ARetransmissionThatLeftAfterTheNewestPacketReceivedIsNotJudgedByIt) {

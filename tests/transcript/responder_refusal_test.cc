@@ -246,6 +246,20 @@ TEST_P(Refusal, TheHoldEndsWithAnRnrNak) {
   EXPECT_FALSE(rx.failed);
 }
 
+// A lost SEND comes again and finds no receive: it is not missing any more, and nobody asks for it.
+TEST_P(Refusal, AHeldMessageIsNoGap) {
+  auto held = options();
+  held.recovery.rnr_hold = 10_ms;
+  Script rx{held};
+  rx.at(0_us).gets(rx.data(1001)).at(51_us).counts(Counter::kGapsPromotedAge, 1).forget();
+  rx.at(100_us).gets(Script::again(rx.send(1000, 0, 8)));
+  EXPECT_EQ(rx.responder->snapshot().gaps, 0U);
+  rx.counts(Counter::kHeldForReceive, 1).counts(Counter::kGapsRecovered, 1);
+  rx.at(900_us).sends({});
+  rx.posts_receive(8).at(901_us).completes({"1 ok 8"}).counts(Counter::kSentRnr, 0);
+  EXPECT_FALSE(rx.failed);
+}
+
 TEST_P(Refusal, WriteWithImmediateWaitsForItsReceive) {
   Script rx{options()};
   auto write = rx.write(1000, 0, 16);

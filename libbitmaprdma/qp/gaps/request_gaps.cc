@@ -149,6 +149,14 @@ bool RequestGaps::fill_base(const wire::Packet& packet, Instant now) const {
   return closed;
 }
 
+void RequestGaps::on_base_held(const wire::Packet& packet, Instant now) const {
+  const Instant seen = parts_.env.arrived_at(now);
+  parts_.out_of_order.last_arrival = seen;
+  if (!fill_base(packet, now)) return;
+  parts_.env.trace(now, parts_.identity.qpn, trace::GapClosed{packet.bth.psn, base()});
+  refill(seen);
+}
+
 void RequestGaps::on_advance(Instant now, Instant seen) const {
   parts_.env.note_length(now, parts_.identity.qpn, trace::WindowSide::kReceive, parts_.window);
   OutOfOrderState& state = parts_.out_of_order;

@@ -51,6 +51,8 @@ class RequestGaps {
   void on_copy(Instant now) const;
   // The packet at the base was executed; the base has not moved yet. True: its gap is closed.
   [[nodiscard]] bool fill_base(const wire::Packet& packet, Instant now) const;
+  // The packet at the base is here and waits for a receive: it is neither missing nor late.
+  void on_base_held(const wire::Packet& packet, Instant now) const;
   // The base has moved, and early packets are still waiting, or the last of them was just executed.
   void on_advance(Instant now, Instant seen) const;
 

@@ -32,7 +32,7 @@ void executed(Responder::Impl& me, const wire::Packet& packet, Outcome& outcome,
 void not_executed(Responder::Impl& me, Verdict verdict, const wire::Packet& packet, Outcome& outcome, Instant now) {
   if (verdict == Verdict::kNotReady) {
     const UnreadyRequests unready = me.unready_requests();
-    if (unready.keep(packet, now)) return;
+    if (unready.keep(packet, now)) return me.request_gaps().on_base_held(packet, now);
     unready.refuse(packet);
     me.drop(DropReason::kReceiverNotReady, packet, now);
   } else if (verdict == Verdict::kNotFetched) {

@@ -26,6 +26,7 @@ void Responder::Impl::reset_connection() {
   connection = Connection{};
   base_packet = BasePacket{};
   acknowledgements = Acknowledgements{};
+  ack_loss = AcknowledgementLoss{};
   tolerance.restart();
   feedback = GapFeedback{};
 }

@@ -71,6 +71,16 @@ struct Identity {
   PeerCredit peer_credit;             // from the last CAPS or BitmapAck
   LocalPath* local = nullptr;         // if the peer has an address of this host; owned by the queue pair
 
+  // RESET: what the peer's CAPS stated holds for that connection alone.
+  void forget_peer() {
+    own_token = peer_token = 0;
+    bitmap_agreed = peer_reads_piggybacks = peer_reads_operations = peer_reads_ranges = peer_reads_waited =
+        peer_knows_copies = peer_knows_link_state = false;
+    peer_window = 0;
+    sending_paths = receiving_paths = 1;
+    peer_credit = {};
+  }
+
   // For memory access on behalf of the peer.
   [[nodiscard]] memory::Accessor accessor() const { return memory::Accessor{pd, qpn}; }
   [[nodiscard]] std::uint32_t mtu() const { return mtu_bytes(attributes.path_mtu); }

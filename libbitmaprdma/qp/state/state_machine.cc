@@ -237,11 +237,7 @@ void QueuePair::StateMachine::enter_reset() const {
   }
   pair_.identity_.send_cq->purge(pair_.identity_.qpn);
   pair_.identity_.receive_cq->purge(pair_.identity_.qpn);
-  pair_.identity_.bitmap_agreed = pair_.identity_.peer_reads_piggybacks = false;
-  pair_.identity_.own_token = pair_.identity_.peer_token = 0;
-  pair_.identity_.sending_paths = pair_.identity_.receiving_paths = 1;
-  pair_.identity_.peer_window = 0;
-  pair_.identity_.peer_credit = {};
+  pair_.identity_.forget_peer();
   pair_.events_.clear();
   pair_.order_.none_first();
   pair_.drain_wanted_ = false;

@@ -1,2 +1,3 @@
 brdma_unit_test(device_modify_test LINK brdma_device brdma_test_support)
+brdma_unit_test(device_reset_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_negotiation_test LINK brdma_device brdma_test_support)

@@ -43,7 +43,7 @@ bool ReportedArrivals::take_reported(Sequence sequence, Instant now) const {
   if (parts_.scoreboard.is_acked(sequence)) return false;
   Message& message = parts_.packets.message_of(sequence);
   if (!message.answered()) return parts_.packets.acknowledge(sequence, message, now);
-  parts_.packets.request_arrived(message);
+  parts_.packets.request_reported(message, now);
   return false;
 }
 

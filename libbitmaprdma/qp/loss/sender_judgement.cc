@@ -14,9 +14,17 @@ void SenderJudgement::on_delivered(Sequence sequence, Instant now) const {
   const bool sent_again = parts_.scoreboard.entry(sequence).transmissions > 1;
   if (recovery::DelayJudge* const delays = parts_.judge.delays()) {
     delays->delivered(sent, sent_again, now);
-  } else {
+  } else if (!message_of(sequence).answered()) {
     parts_.judge.selective()->judge.delivered(sequence, sent, sent_again, now);
   }
+}
+
+// Of packets sent, the request is one; its responses take the return path, and their order shows nothing of this one.
+void SenderJudgement::on_request_arrived(Sequence sequence, Instant now) const {
+  if (parts_.judge.selective() == nullptr) return;
+  const Scoreboard& board = parts_.scoreboard;
+  parts_.judge.selective()->judge.delivered(sequence, board.sent_at(sequence, now),
+                                            board.entry(sequence).transmissions > 1, now);
 }
 
 void SenderJudgement::on_acknowledgement(const wire::BitmapAck& ack, Sequence from, Instant now, Resend resend) const {

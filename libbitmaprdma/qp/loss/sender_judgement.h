@@ -38,6 +38,9 @@ class SenderJudgement {
   void on_bitmap_agreed(Instant now) const;
   // Packet `sequence` is about to be acknowledged.
   void on_delivered(Sequence sequence, Instant now) const;
+  // A request with responses has arrived, as an acknowledgement or a response shows. `sequence`: of its first response
+  // that is missing.
+  void on_request_arrived(Sequence sequence, Instant now) const;
   // An acknowledgement whose bits have been applied. `from`: its base.
   void on_acknowledgement(const wire::BitmapAck& ack, Sequence from, Instant now, Resend resend) const;
 

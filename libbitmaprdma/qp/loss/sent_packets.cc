@@ -48,7 +48,7 @@ void SentPackets::acknowledge_before(Sequence boundary, Instant now) const {
     Message& message = parts_.messages[i];
     if (message.first >= boundary) break;
     if (message.answered()) {
-      request_arrived(message);
+      request_reported(message, now);
       continue;
     }
     acknowledge_unreported(message, std::max(message.first, from), std::min(boundary, message.end()), now);
@@ -91,6 +91,12 @@ void SentPackets::request_arrived(Message& message) const {
   message.request_received = true;
   if (message.in_flight_counted) parts_.scoreboard.request_arrived();
   message.in_flight_counted = false;
+}
+
+void SentPackets::request_reported(Message& message, Instant now) const {
+  if (parts_.judge != nullptr && !message.request_received) [[unlikely]]
+    judgement().on_request_arrived(std::max(message.first, parts_.scoreboard.base()), now);
+  request_arrived(message);
 }
 
 void SentPackets::reopen(Sequence sequence, const Message& message, Instant now) const {

@@ -68,6 +68,8 @@ class SentPackets {
   void acknowledge_run(Sequence from, Sequence to, Instant now) const;
   // The request of a message with responses has arrived.
   void request_arrived(Message& message) const;
+  // The same, as the peer has reported it, or has executed it.
+  void request_reported(Message& message, Instant now) const;
   // An acknowledged packet was not kept after all: it counts as in flight.
   void reopen(Sequence sequence, const Message& message, Instant now) const;
 

@@ -248,6 +248,26 @@ TEST(Stream, TheSelectiveBaselineRecoversLossAndMistakesReordering) {
   EXPECT_GT(learnt.share, mistaken.share);
 }
 
+// A lost READ request shows by later ones that have arrived: the responses of none of them come before it comes again.
+TEST(Stream, TheSelectiveBaselineRecoversLostReadRequestsWithoutTimeouts) {
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    StreamConfig config = at(10'000);
+    config.reads = true;
+    config.mode = RecoveryMode::kSelective;
+    config.request_bytes = 65'536;
+    config.requests_posted = 4;
+    config.measured = 50_ms;
+    config.loss_ppm = 10'000;
+    config.seed = seed;
+    const StreamResult result = run_stream(config);
+    SCOPED_TRACE(text(config, result));
+    EXPECT_GT(result.lost, 100u);
+    EXPECT_EQ(result.by_timeout, 0u);
+    config.mode = RecoveryMode::kBitmap;
+    EXPECT_GT(result.share, 0.95 * run_stream(config).share);
+  }
+}
+
 // The baseline is as fast as bitmap mode without loss.
 TEST(Stream, GoBackNFillsALinkThatLosesNothing) {
   for (const std::uint64_t mbit : {1000u, 10'000u}) {

@@ -35,6 +35,21 @@ struct Sender {
       judge.on_sent(sequence, now);
     }
   }
+  // A READ of so many responses.
+  Sequence read(std::uint32_t responses) {
+    const Sequence first = scoreboard.next();
+    messages.push_back({.first = first, .packets = responses, .length = responses * 1024, .kind = MessageKind::kRead});
+    scoreboard.sent_request(responses, 0, now);
+    return first;
+  }
+  // An acknowledgement reports the request.
+  void request_arrives(Sequence first) {
+    Message& message = messages[messages.find(first)];
+    judgement().on_request_arrived(first, now);
+    message.request_received = true;
+    for (Sequence at = first; at < message.end(); ++at) scoreboard.note_reported(at);
+    scoreboard.note_arrived(message.end());
+  }
   void arrives(Sequence sequence) {
     const Message& message = messages[messages.find(sequence)];
     judgement().on_delivered(sequence, now);
@@ -112,6 +127,31 @@ TEST(SenderJudgement, AsTcpOnlyHolesBeforeWhatHasArrivedAreJudged) {
   ASSERT_EQ(lost.size(), 1U);
   EXPECT_EQ(lost[0].first, 1U);
   EXPECT_EQ(lost[0].second, Counter::kRetransmittedAck);
+}
+
+TEST(SenderJudgement, AsTcpARequestIsLostOnceALaterOneHasArrived) {
+  Sender sender(RecoveryMode::kSelective);
+  std::vector<Sequence> requests;
+  for (int i = 0; i < 4; ++i) requests.push_back(sender.read(4));
+  sender.now = sender.now + 1_ms;
+  sender.request_arrives(requests[0]);
+  EXPECT_THAT(sender.acknowledged(3), IsEmpty());
+  sender.request_arrives(requests[2]);
+  const auto lost = sender.acknowledged(11);
+  ASSERT_FALSE(lost.empty());
+  EXPECT_EQ(lost.front(), (std::pair{requests[1], Counter::kRetransmittedAck}));
+  EXPECT_LT(lost.back().first, requests[2]) << "it and no other";
+}
+
+// The first request's responses come behind the third request: that is no reordering of what was sent.
+TEST(SenderJudgement, AsTcpResponsesShowNothingOfTheOrderOfRequests) {
+  Sender sender(RecoveryMode::kSelective);
+  for (int i = 0; i < 3; ++i) sender.read(2);
+  sender.now = sender.now + 1_ms;
+  for (const Sequence first : {0U, 2U, 4U}) sender.request_arrives(first);
+  sender.judgement().on_delivered(0, sender.now);
+  sender.judgement().on_delivered(1, sender.now);
+  EXPECT_FALSE(sender.judge.selective()->judge.reordering_seen());
 }
 
 // A receiver reports no packet of a segment before it has the segment's start: two segments of four packets, the start

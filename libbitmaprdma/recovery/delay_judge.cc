@@ -6,7 +6,19 @@ namespace brdma::recovery {
 
 Instant DelayJudge::due(Instant sent, const Limits& limits) const {
   const Duration wait = delays_.mean() + delays_.deviation();
-  return sent + (passed(sent) ? wait : std::max(wait, limits.silent_wait));
+  if (passed(sent)) return sent + wait;
+  const bool left_in_round = silent_rounds_ > 0 && sent >= round_began_;
+  const std::uint32_t times = left_in_round || silent_rounds_ == 0 ? silent_rounds_ : silent_rounds_ - 1;
+  return sent + std::max(wait, limits.silent_wait * (std::int64_t{1} << times));
+}
+
+bool DelayJudge::name_in_silence(Instant sent, Instant now) {
+  if (++silent_ > kSilentMax) return false;
+  if (silent_rounds_ == 0 || sent >= round_began_) {
+    silent_rounds_ = std::min(silent_rounds_ + 1, kSilentDoublings);
+    round_began_ = now;
+  }
+  return true;
 }
 
 std::optional<Instant> DelayJudge::walk_at(const Limits& limits) const {

@@ -4,8 +4,9 @@
 //
 // Late is not lost. A cause that delays all packets alike (a growing queue, a process without a core) makes each wait
 // longer than those before it. Alone, WT-5 would resend the whole window. So T + delta holds for packets sent
-// before an acknowledged one. If there is none, all are late: those wait for `silent_wait`, and only kSilentMax of them
-// are named until an acknowledgement comes; timeouts do the rest.
+// before an acknowledged one. If there is none, all are late: those wait for `silent_wait`, twice as long each time
+// that the same packets have left again, and only kSilentMax of them are named until an acknowledgement comes; timeouts
+// do the rest.
 #pragma once
 
 #include <cstddef>
@@ -27,13 +28,14 @@ class DelayJudge {
   void sent(std::uint64_t sequence, Instant now) { log_.sent(sequence, now); }
   // A packet is newly acknowledged. For a retransmitted one the acknowledged transmission is unknown (Karn).
   void delivered(Instant sent, bool sent_again, Instant now) {
+    end_silence();
     if (sent_again) return;
     delays_.add(now - sent);
     note_arrived(sent);
   }
   // An acknowledgement came, caused by a packet sent at `echo`.
   void on_echo(std::optional<Instant> echo) {
-    silent_ = 0;
+    end_silence();
     if (echo) note_arrived(*echo);
   }
   // T + delta. Nothing: no delay sample yet.
@@ -61,7 +63,7 @@ class DelayJudge {
     walked_ = now;
     const auto is_due = [&](Instant sent) { return now >= due(sent, limits); };
     log_.walk(is_due, open, [&](std::uint64_t sequence, Instant sent) {
-      if (!passed(sent) && ++silent_ > kSilentMax) return false;
+      if (!passed(sent) && !name_in_silence(sent, now)) return false;
       overdue(sequence);
       return true;
     });
@@ -72,10 +74,14 @@ class DelayJudge {
   [[nodiscard]] std::size_t allocated_bytes() const { return delays_.allocated_bytes() + log_.allocated_bytes(); }
 
  private:
+  static constexpr std::uint32_t kSilentDoublings = 10;
+  void end_silence() { silent_ = silent_rounds_ = 0; }
   void note_arrived(Instant sent) {
     if (!newest_ || sent > *newest_) newest_ = sent;
   }
   [[nodiscard]] bool passed(Instant sent) const { return newest_ && sent < *newest_; }
+  // False: enough of them.
+  bool name_in_silence(Instant sent, Instant now);
   [[nodiscard]] Instant due(Instant sent, const Limits& limits) const;
 
   SendLog log_;
@@ -83,6 +89,9 @@ class DelayJudge {
   std::optional<Instant> newest_;  // send time of the most recently sent acknowledged packet
   std::optional<Instant> walked_;
   std::uint32_t silent_ = 0;  // named since the last acknowledgement
+  // The same packets were named so often since then; the last time began at round_began_.
+  std::uint32_t silent_rounds_ = 0;
+  Instant round_began_;
 };
 
 }  // namespace brdma::recovery

@@ -160,6 +160,60 @@ TEST_F(DelayJudgeTest, ASilentPathGetsFew) {
   EXPECT_EQ(overdue(2_ms).size(), 499 - DelayJudge::kSilentMax);
 }
 
+// A READ is acknowledged by its responses: no acknowledgement comes that could end the silence before it.
+TEST_F(DelayJudgeTest, ASilenceEndsWithAResponseToo) {
+  judge_.delivered(Instant{}, false, Instant{} + 10_us);
+  for (std::uint64_t i = 0; i < 100; ++i) send(i, 20_us);
+  EXPECT_EQ(overdue(1_ms).size(), DelayJudge::kSilentMax);
+  for (std::uint64_t i = 0; i < 100; ++i) newest_[i].acknowledged = true;
+  judge_.delivered(Instant{} + 20_us, true, Instant{} + 2_ms);
+  trim();
+  send(100, 2_ms);
+  EXPECT_THAT(overdue(2_ms + 30_us), ElementsAre(100));
+}
+
+// However long it lasts, it ends with times that can be waited for.
+TEST_F(DelayJudgeTest, TheWaitInASilenceIsBounded) {
+  send(0, 0_us);
+  acknowledge(0, 10_us);
+  trim();
+  Duration at = 20_us;
+  send(1, at);
+  for (std::uint32_t i = 0; i < DelayJudge::kSilentMax; ++i) {
+    ASSERT_TRUE(judge_.walk_at(kLimits));
+    const Duration next = *judge_.walk_at(kLimits) - Instant{};
+    EXPECT_LE(next - at, kLimits.silent_wait * 1024);
+    at = next;
+    ASSERT_THAT(overdue(at), ElementsAre(1));
+    send(1, at);
+  }
+  EXPECT_EQ(judge_.walk_at(kLimits), std::nullopt);
+}
+
+// It may last: the wait doubles with each time that the same packets are sent into it (random world 6805).
+TEST_F(DelayJudgeTest, ASilenceDoublesTheWaitOfWhatHasLeftInIt) {
+  send(0, 0_us);
+  acknowledge(0, 10_us);
+  send(1, 20_us);
+  send(2, 35_us);
+  EXPECT_THAT(overdue(50_us), ElementsAre(1));
+  send(1, 50_us);
+  EXPECT_THAT(overdue(65_us), ElementsAre(2)) << "for the first time";
+  send(2, 65_us);
+  EXPECT_EQ(judge_.walk_at(kLimits), Instant{} + 110_us);
+  EXPECT_THAT(overdue(109_us), IsEmpty());
+  EXPECT_THAT(overdue(110_us), ElementsAre(1));
+  send(1, 110_us);
+  EXPECT_THAT(overdue(125_us), ElementsAre(2));
+  send(2, 125_us);
+  EXPECT_THAT(overdue(229_us), IsEmpty());
+  EXPECT_THAT(overdue(230_us), ElementsAre(1));
+  judge_.on_echo(std::nullopt);  // an acknowledgement ends it
+  send(1, 230_us);
+  EXPECT_THAT(overdue(245_us), ElementsAre(2));
+  EXPECT_THAT(overdue(260_us), ElementsAre(1));
+}
+
 // Any order of sending, losing and acknowledging: the result equals the definition, which examines all.
 TEST_F(DelayJudgeTest, EqualsTheDefinition) {
   Random random{11, "walks"};

@@ -430,11 +430,11 @@ constexpr CounterScenario kScenarios[] = {
 1: sent_pkts=4097 rcvd_pkts=4097 sent_bytes=278596 rcvd_bytes=294984 accepted_pkts=4097 rx_write_requests=4097 acks_sent=4097 write_events=4096 write_events_lost=1
 )"},
     {"InquiryTooSoon", inquiry_too_soon, R"(
-0: sent_pkts=100 rcvd_pkts=2 sent_bytes=107792 rcvd_bytes=144 sent_data_pkts=16 accepted_pkts=2 local_ack_timeout_err=3 acks_received=2 retransmitted_expected=2 retransmitted_by_wait=73 retransmitted_by_timeout=6 retransmitted_by_probe=2 retransmit_interval=17 retransmit_aggregated=9 link_state_inquiries_sent=1 link_state_inquiries_limited=23
+0: sent_pkts=69 rcvd_pkts=2 sent_bytes=74064 rcvd_bytes=144 sent_data_pkts=16 accepted_pkts=2 local_ack_timeout_err=3 acks_received=2 retransmitted_expected=2 retransmitted_by_wait=42 retransmitted_by_timeout=6 retransmitted_by_probe=2 retransmit_interval=13 retransmit_aggregated=7 link_state_inquiries_sent=1 link_state_inquiries_limited=17
 1:
 )"},
     {"ReportsLost", reports_lost, R"(
-0: sent_pkts=5547 rcvd_pkts=195 sent_bytes=5947440 rcvd_bytes=14300 sent_data_pkts=520 accepted_pkts=195 local_ack_timeout_err=195 acks_received=130 retransmitted_expected=65 retransmitted_by_wait=4355 retransmitted_by_timeout=390 retransmitted_by_probe=130 retransmit_interval=975 retransmit_aggregated=585 link_state_inquiries_sent=87 link_state_inquiries_limited=1416 link_state_feedback_received=65 links_congested=65 link_state_reports=64 link_state_reports_lost=1
+0: sent_pkts=3532 rcvd_pkts=195 sent_bytes=3755120 rcvd_bytes=14300 sent_data_pkts=520 accepted_pkts=195 local_ack_timeout_err=195 acks_received=130 retransmitted_expected=65 retransmitted_by_wait=2340 retransmitted_by_timeout=390 retransmitted_by_probe=130 retransmit_interval=715 retransmit_aggregated=455 link_state_inquiries_sent=87 link_state_inquiries_limited=1020 link_state_feedback_received=65 links_congested=65 link_state_reports=64 link_state_reports_lost=1
 1:
 )"},
     {"ManagedAndRaised", managed_and_raised, R"(

@@ -6,7 +6,8 @@ namespace brdma::recovery {
 
 void SelectiveJudge::delivered(std::uint64_t sequence, Instant sent, bool sent_again, Instant now) {
   const Duration trip = now - sent;
-  if (any_ && sent_again && trip < shortest_trip_) return;  // the acknowledgement of an earlier transmission
+  // The acknowledgement of an earlier transmission, or perhaps: while no trip is known, nothing tells them apart.
+  if (sent_again && (any_ ? trip < shortest_trip_ : rule_ == Rule::kRack)) return;
   if (any_ && !sent_again && sequence < farthest_) reordering_ = true;
   shortest_trip_ = any_ ? std::min(shortest_trip_, trip) : trip;
   farthest_ = std::max(farthest_, sequence);

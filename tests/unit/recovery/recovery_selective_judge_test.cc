@@ -61,6 +61,17 @@ TEST(SelectiveJudge, AnAcknowledgementThatCameTooSoonIsOfAnEarlierCopy) {
 }
 
 // IRN: one later packet is enough, and a retransmission is not judged again.
+// The first packet that arrives left twice, and it was its first transmission: the second was acknowledged at once. That
+// is no round trip, and would remain the shortest (random world 21794).
+TEST(SelectiveJudge, ThePathIsUnknownUntilAPacketSentOnceHasArrived) {
+  SelectiveJudge judge;
+  judge.delivered(0, sent(90), true, sent(91));
+  EXPECT_FALSE(judge.judge(1, sent(50), sent(300)).lost);
+  deliver(judge, 95);
+  judge.delivered(4, sent(96), true, sent(97) + kTrip / 2);
+  EXPECT_FALSE(judge.judge(93, sent(93), sent(93) + kTrip - kTick).lost) << "its acknowledgement may be on its way";
+}
+
 TEST(SelectiveJudge, IrnWaitsForNothingButATimeoutForWhatWasSentAgain) {
   SelectiveJudge judge{SelectiveJudge::Rule::kIrn};
   EXPECT_FALSE(judge.judge(3, sent(3), sent(4)).lost);

@@ -10,9 +10,10 @@ bool AcknowledgementWriter::refuse(TransmitBatch& batch, const wire::Aeth& aeth,
   return write_any(batch, aeth, psn, bitmap, now);
 }
 
-// Offset from the base up to which every gap has been promoted.
+// Offset from the base up to which every gap has been promoted. A base that waits for its receive is not reported, and
+// not missing either: it must not seem judged lost.
 std::uint16_t AcknowledgementWriter::judged() const {
-  if (parts_.out_of_order == nullptr) return 0;
+  if (parts_.out_of_order == nullptr || parts_.window.has(base())) return 0;
   const bitmap::GapTable& gaps = parts_.out_of_order->gaps;
   const std::size_t waiting = gaps.first_waiting();
   if (waiting == 0) return 0;

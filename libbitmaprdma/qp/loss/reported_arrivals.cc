@@ -79,7 +79,7 @@ void ReportedArrivals::judge_missing(const wire::BitmapAck& ack, Sequence from, 
   if (echo && parts_.paths == nullptr && (parts_.loss || parts_.scoreboard.retransmitted() != 0)) [[unlikely]]
     parts_.packets.repairing().overtaking.on_echo(std::min(echo->sent, now));
   apply_judgement(from, judged, now);
-  retransmit_old_holes(from, end, echo, now);
+  retransmit_old_holes({from, judged, end}, echo, now);
 }
 
 // The receiver has judged missing packets before `to` lost. If the FFM that reported them was lost as well, this
@@ -97,9 +97,11 @@ void ReportedArrivals::apply_judgement(Sequence from, Sequence to, Instant now) 
   }
 }
 
-// Holes are the FFM's to request; only after as long as a stall without one, ours.
-void ReportedArrivals::retransmit_old_holes(Sequence from, Sequence to, const std::optional<EchoedPacket>& echo,
+// Holes are the FFM's to request; only after as long as a stall without one, ours. A base that the receiver does not
+// judge lost may be there, and wait for its receive: no bit can report it.
+void ReportedArrivals::retransmit_old_holes(const Holes& holes, const std::optional<EchoedPacket>& echo,
                                             Instant now) const {
+  const auto [from, judged, to] = holes;
   const Scoreboard& board = parts_.scoreboard;
   std::uint32_t timed_out = 0;
   const Duration age = parts_.lengths.stall();
@@ -108,10 +110,12 @@ void ReportedArrivals::retransmit_old_holes(Sequence from, Sequence to, const st
     if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
     const Instant sent = board.sent_at(at, now);
     const bool old = (echo ? echo->sent : now) >= sent + age;
-    if (!old && !lost_again(entry, sent, echo, now)) continue;
+    const bool may_be_held = at == from && judged == from && !parts_.packets.message_of(at).answered();
+    if (!old && (may_be_held || !lost_again(entry, sent, echo, now))) continue;
     const Message& message = parts_.packets.message_of(at);
     if (message.answered() && message.request_received) continue;
-    if (parts_.packets.retransmit(at, message, Counter::kRetransmittedAck, now) && old) ++timed_out;
+    const std::uint32_t again = parts_.packets.retransmit_range(at, at + 1, Counter::kRetransmittedAck, now);
+    if (old) timed_out += again;
   }
   parts_.inquiries.on_timed_out(timed_out, now);
 }

@@ -54,7 +54,10 @@ class ReportedArrivals {
   bool take_reported(Sequence sequence, Instant now) const;
   void judge_missing(const wire::BitmapAck& ack, Sequence from, Sequence end, Instant now) const;
   void apply_judgement(Sequence from, Sequence to, Instant now) const;
-  void retransmit_old_holes(Sequence from, Sequence to, const std::optional<EchoedPacket>& echo, Instant now) const;
+  struct Holes {  // in [from, to); the receiver has judged those before `judged`
+    Sequence from, judged, to;
+  };
+  void retransmit_old_holes(const Holes& holes, const std::optional<EchoedPacket>& echo, Instant now) const;
   [[nodiscard]] bool lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
                                 Instant now) const;
   [[nodiscard]] Duration apart_on_paths() const;

@@ -2,6 +2,8 @@
 // once; nothing else changes, and accepted plus all drops equals received.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "support/two_engines.h"
 
 namespace brdma::test {
@@ -230,6 +232,30 @@ TEST(ReceiveIdentification, AnyIdentificationExplainsAStandardPacketOnceItIsUnkn
   damaged[30] ^= std::byte{1};
   pair.inject(1, damaged);
   EXPECT_EQ(pair.side[1].count(DropReason::kBadIcrc), 1u);
+}
+
+// A SEND waits for a receive while others behind it arrive: no FFM and no acknowledgement has it sent again. Once in
+// the time of a stall it is, since the sender cannot know where it is.
+TEST(HeldForReceive, AMessageThatWaitsIsNotSentAgainWithEachAcknowledgement) {
+  PairOptions options;
+  options.capabilities.send_wr_max = 256;
+  TwoEngines pair{options};
+  pair.wire.clear();
+  pair.drop = [](const Sent& sent) { return sent.data() && sent.psn() == 1000 && sent.copy == 1; };
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kSend, 0, 8, 1)).ok());
+  for (std::uint64_t i = 2; i < 160; ++i) {
+    ASSERT_TRUE(pair.post(0, pair.write(0, 64, 8, i)).ok());
+    pair.run_for(50_us);
+  }
+  const auto copies = std::count_if(pair.wire.begin(), pair.wire.end(), [](const Sent& sent) {
+    return sent.from == 0 && sent.data() && sent.psn() == 1000;
+  });
+  EXPECT_LE(copies, 2 + 8) << "within 8 ms";
+  EXPECT_EQ(pair.side[1].count(Counter::kFfmSent), 1u);
+  EXPECT_EQ(pair.side[1].count(Counter::kGapsRecovered), 1u);
+  ASSERT_TRUE(pair.post_receive(1, 0, 8, 1).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.side[1].count(Counter::kSentRnr), 0u);
 }
 
 }  // namespace

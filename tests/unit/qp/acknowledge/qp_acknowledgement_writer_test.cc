@@ -161,6 +161,18 @@ TEST(AcknowledgementWriter, ItStatesUpToWhereGapsCountAsLost) {
   EXPECT_EQ(stated.judged, 2U);
 }
 
+// No bit reports it, so it would seem to be among those.
+TEST(AcknowledgementWriter, ABaseThatIsHeldIsNotJudged) {
+  Writing responder;
+  responder.receive(1010, 1010);
+  responder.receive(1015, 1015);
+  bitmap::GapTable& gaps = responder.out_of_order->gaps;
+  gaps.open(Psn{1010}, Psn{1015}, /*path=*/0, responder.now, responder.now);
+  gaps[0].state = bitmap::GapState::kPromoted;
+  EXPECT_TRUE(responder.write());
+  EXPECT_EQ(responder.bitmap_ack().judged, 0U);
+}
+
 TEST(AcknowledgementWriter, BeyondTheBitsAreRangesForPeersThatReadThem) {
   for (const bool reads : {true, false}) {
     Writing responder;

@@ -169,6 +169,40 @@ TEST(ReportedArrivals, ARetransmissionThatWasOvertakenIsLostAgain) {
   EXPECT_THAT(parts.all_pending(), ElementsAre(1));
 }
 
+// No bit can report the base. If its receiver does not count it as lost either, it may be there and wait for a receive.
+TEST(ReportedArrivals, ABaseThatWasOvertakenIsLostAgainOnlyIfTheReceiverHasJudgedIt) {
+  for (const bool several : {false, true}) {
+    SenderParts parts;
+    if (several) parts.paths = std::make_unique<qp::SendPaths>(2, parts.recovery.spraying);
+    parts.write(4);
+    parts.sent().retransmit(0, parts.messages.front(), Counter::kRetransmittedFfm, parts.now);
+    parts.leaves_again(0);
+    parts.pass(parts.recovery.age_max + 1_us);
+    const Instant later = parts.now;
+    parts.write(4);
+    Acknowledgement(parts, {1, 4}).echo(later).arrives();
+    EXPECT_THAT(parts.all_pending(), IsEmpty());
+    Acknowledgement judged(parts, {1, 5});
+    judged.ack.judged = 1;
+    judged.echo(later).arrives();
+    EXPECT_THAT(parts.all_pending(), ElementsAre(0));
+  }
+}
+
+// A READ request waits for no receive, and it is one packet: its PSNs leave again together (random world 547).
+TEST(ReportedArrivals, AReadRequestThatWasOvertakenIsLostAgainAsAWhole) {
+  SenderParts parts;
+  parts.read(2);
+  parts.sent().retransmit_range(0, 2, Counter::kRetransmittedTimeout, parts.now);
+  parts.leaves_again(0);
+  parts.leaves_again(1);
+  parts.pass(parts.recovery.age_max + 1_us);
+  const Instant later = parts.now;
+  parts.write(2);
+  Acknowledgement(parts, {2}).echo(later).arrives();
+  EXPECT_THAT(parts.all_pending(), ElementsAre(0, 1));
+}
+
 TEST(ReportedArrivals, AFirstTransmissionThatWasOvertakenWaitsForTheReceiver) {
   SenderParts parts;
   parts.write(4);

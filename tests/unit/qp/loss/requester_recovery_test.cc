@@ -218,12 +218,12 @@ TEST_F(ByHand, ARetransmissionThatSomethingOvertookIsSentAgain) {
   sent();
   const Instant later = pair.now;
   pair.run_for(60_us);
-  ack({.base = 1001, .arrived = {1002, 1003}, .echo = again});
+  ack({.base = 1001, .arrived = {1002, 1003}, .echo = again, .judged = 1});
   EXPECT_TRUE(sent().empty());
-  ack({.base = 1001, .arrived = {1002, 1003, 1004}, .echo = later});
+  ack({.base = 1001, .arrived = {1002, 1003, 1004}, .echo = later, .judged = 1});
   EXPECT_THAT(sent(), ElementsAre(1001));
   EXPECT_EQ(count(Counter::kRetransmittedAck), 1u);
-  ack({.base = 1001, .arrived = {1002, 1003, 1004, 1005}, .echo = later});
+  ack({.base = 1001, .arrived = {1002, 1003, 1004, 1005}, .echo = later, .judged = 1});
   EXPECT_TRUE(sent().empty()) << "nothing sent after the third copy";
 }
 
@@ -245,9 +245,9 @@ TEST_F(ByHand, ARetransmissionMayBeAsLateAsOthersWere) {
   send(1, 4);
   sent();
   pair.run_for(20_us);
-  ack({.base = 1001, .arrived = {1002, 1003, 1004}, .echo = again + 45_us});
+  ack({.base = 1001, .arrived = {1002, 1003, 1004}, .echo = again + 45_us, .judged = 1});
   EXPECT_TRUE(sent().empty());
-  ack({.base = 1001, .arrived = {1002, 1003, 1004, 1005}, .echo = again + 55_us});
+  ack({.base = 1001, .arrived = {1002, 1003, 1004, 1005}, .echo = again + 55_us, .judged = 1});
   EXPECT_THAT(sent(), ElementsAre(1001));
 }
 

@@ -6,7 +6,7 @@ namespace brdma::recovery {
 
 void SelectiveJudge::delivered(std::uint64_t sequence, Instant sent, bool sent_again, Instant now) {
   const Duration trip = now - sent;
-  // The acknowledgement of an earlier transmission, or perhaps: while no trip is known, nothing tells them apart.
+  // The acknowledgement of an earlier transmission, or perhaps: while no trip is known, nothing distinguishes them.
   if (sent_again && (any_ ? trip < shortest_trip_ : rule_ == Rule::kRack)) return;
   if (any_ && !sent_again && sequence < farthest_) reordering_ = true;
   shortest_trip_ = any_ ? std::min(shortest_trip_, trip) : trip;

@@ -61,8 +61,8 @@ TEST(SelectiveJudge, AnAcknowledgementThatCameTooSoonIsOfAnEarlierCopy) {
 }
 
 // IRN: one later packet is enough, and a retransmission is not judged again.
-// The first packet that arrives left twice, and it was its first transmission: the second was acknowledged at once. That
-// is no round trip, and would remain the shortest (random world 21794).
+// The first packet that arrives left twice, and it was its first transmission: the second was acknowledged at once.
+// That is no round trip, and would remain the shortest (random world 21794).
 TEST(SelectiveJudge, ThePathIsUnknownUntilAPacketSentOnceHasArrived) {
   SelectiveJudge judge;
   judge.delivered(0, sent(90), true, sent(91));

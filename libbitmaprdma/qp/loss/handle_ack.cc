@@ -96,6 +96,11 @@ void take_path_echo(Impl& me, const wire::BitmapAck& ack, std::uint16_t source_p
     (void)path_evidence(me).on_echo(ack, source_port, echo, *measured, now);
 }
 
+// Before its arrivals are applied.
+void take_first_report(Impl& me, const wire::BitmapAck& ack, Instant now) {
+  if (!ack.echo_valid) me.round_trips().on_first_report(ack.highest, now);
+}
+
 // --- bitmap acknowledgements ---
 
 // All before its base was known to be executed.
@@ -212,7 +217,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   me.env.count(Counter::kAcksReceived);
   me.env.trace(now, me.id.qpn, trace::AckReceived{ack.base, ack.highest, ack.syndrome});
   me.timers.on_acknowledgement(now);
-  if (!ack.echo_valid) me.round_trips().on_first_report(ack.highest, now);
+  take_first_report(me, ack, now);
   const std::uint64_t bytes_before = me.scoreboard.flight().bytes;
   me.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
   me.admission.on_credit();

@@ -97,25 +97,28 @@ void ReportedArrivals::apply_judgement(Sequence from, Sequence to, Instant now) 
   }
 }
 
-// Holes are the FFM's to request; only after as long as a stall without one, ours. A base that the receiver does not
-// judge lost may be there, and wait for its receive: no bit can report it.
+// The receiver has not judged it lost: it may be there, and wait for its receive. No bit can report the base.
+bool ReportedArrivals::may_be_held(Sequence at, const Holes& holes) const {
+  return at == holes.from && holes.judged == holes.from && !parts_.packets.message_of(at).answered();
+}
+
+// Holes are the FFM's to request; only after as long as a stall without one, ours.
 void ReportedArrivals::retransmit_old_holes(const Holes& holes, const std::optional<EchoedPacket>& echo,
                                             Instant now) const {
-  const auto [from, judged, to] = holes;
   const Scoreboard& board = parts_.scoreboard;
   std::uint32_t timed_out = 0;
   const Duration age = parts_.lengths.stall();
-  for (Sequence at = board.first_unreported(from, to); at < to; at = board.first_unreported(at + 1, to)) {
+  for (Sequence at = board.first_unreported(holes.from, holes.to); at < holes.to;
+       at = board.first_unreported(at + 1, holes.to)) {
     const bitmap::SendEntry& entry = board.entry(at);
     if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
     const Instant sent = board.sent_at(at, now);
     const bool old = (echo ? echo->sent : now) >= sent + age;
-    const bool may_be_held = at == from && judged == from && !parts_.packets.message_of(at).answered();
-    if (!old && (may_be_held || !lost_again(entry, sent, echo, now))) continue;
+    if (!old && (may_be_held(at, holes) || !lost_again(entry, sent, echo, now))) continue;
     const Message& message = parts_.packets.message_of(at);
     if (message.answered() && message.request_received) continue;
     const std::uint32_t again = parts_.packets.retransmit_range(at, at + 1, Counter::kRetransmittedAck, now);
-    if (old) timed_out += again;
+    timed_out += old ? again : 0;
   }
   parts_.inquiries.on_timed_out(timed_out, now);
 }

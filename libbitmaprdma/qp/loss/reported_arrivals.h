@@ -57,6 +57,7 @@ class ReportedArrivals {
   struct Holes {  // in [from, to); the receiver has judged those before `judged`
     Sequence from, judged, to;
   };
+  [[nodiscard]] bool may_be_held(Sequence at, const Holes& holes) const;
   void retransmit_old_holes(const Holes& holes, const std::optional<EchoedPacket>& echo, Instant now) const;
   [[nodiscard]] bool lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
                                 Instant now) const;

@@ -56,7 +56,7 @@ DropFlow flow_of(const RoceView& packet, const wire::Bth& bth) {
 }  // namespace
 
 DropNotifier::DropNotifier(const Config& config) : config_(config), table_(config.table) {
-  BRDMA_CHECK(config.notices_per_second > 0 && config.burst > 0);
+  BRDMA_CHECK(config.notices_per_second > 0 && config.notices_per_second <= 1'000'000'000 && config.burst > 0);
 }
 
 void DropNotifier::dropped(const RoceView& packet, Duration drain, Instant now) {
@@ -114,9 +114,10 @@ void DropNotifier::send_report(const DropReport& report, Instant now) {
 
 bool DropNotifier::may_send(Instant now) {
   const Duration each = Duration::from_ns(1'000'000'000 / std::int64_t{config_.notices_per_second});
-  allowed_from_ = std::max(allowed_from_, now - each * config_.burst);
-  if (allowed_from_ > now) return false;
-  allowed_from_ = allowed_from_ + each;
+  const Duration tolerance = each * (std::int64_t{config_.burst} - 1);
+  const Instant next = std::max(next_without_burst_, now - tolerance);
+  if (next > now) return false;
+  next_without_burst_ = next + each;
   return true;
 }
 

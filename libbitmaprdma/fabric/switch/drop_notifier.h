@@ -8,13 +8,14 @@
 // quench since RFC 6633, so the lab sends none.)
 //   kRoce  control packet; only where the dropped packet names its sender: bitmap mode, control packets. IPv4 and IPv6
 //   kIcmp  source quench; IPv4. IPv6, which has none: as kRoce
-// A token bucket bounds a switch's notifications; drops beyond it are counted (limited) and left to the receiver's
-// feedback. Sans-I/O. No allocation after construction.
+// A token bucket bounds a switch's notifications: full at the start, one token back every 1/notices_per_second. Drops
+// beyond it are counted (limited) and left to the receiver's feedback. Sans-I/O. No allocation after construction.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "base/bytes.h"
@@ -50,8 +51,8 @@ class DropNotifier {
   struct Config {
     EdnForm form = EdnForm::kOff;
     DropTable::Config table{};
-    std::uint32_t notices_per_second = 1'000'000;
-    std::uint32_t burst = 256;
+    std::uint32_t notices_per_second = 1'000'000;  // 1 to 1e9
+    std::uint32_t burst = 256;                     // at once, after a pause; at least 1
   };
   struct Counters {
     std::uint64_t sent = 0;
@@ -83,7 +84,8 @@ class DropNotifier {
   Config config_;
   DropTable table_;
   Ring<DropNotice> notices_;
-  Instant allowed_from_;  // token bucket: time of the next one, without a burst
+  // Token bucket: the time of the next notification, were there no bursts. Long ago: the bucket is full.
+  Instant next_without_burst_ = Instant::from_ns(std::numeric_limits<std::int64_t>::min());
   Counters counters_;
 };
 

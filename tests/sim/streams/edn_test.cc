@@ -89,6 +89,25 @@ TEST(Edn, MergesWhatAFullQueueDrops) {
   EXPECT_GT(result.by_edn, result.queue_dropped * 9 / 10);
 }
 
+// tests design DN-4: drops beyond the bound are the receiver's to detect, and the transfer goes on.
+TEST(Edn, BeyondItsBoundTheReceiverDetectsTheDrops) {
+  StreamConfig config = losing(10'000, EdnForm::kRoce);
+  const StreamResult unbounded = run_stream(config);
+  EXPECT_EQ(unbounded.notices_limited, 0u);
+  config.notices_per_second = 1'000;
+  const StreamResult bounded = run_stream(config);
+  // At most one in each millisecond since the start, and no fewer than half of it: losses come ten times as fast.
+  const auto milliseconds = static_cast<std::uint64_t>((config.warm_up + config.measured).ns() / 1'000'000);
+  EXPECT_LE(bounded.notices, milliseconds + 1);
+  EXPECT_GT(bounded.notices, milliseconds / 2);
+  EXPECT_GT(bounded.notices_limited, bounded.notices);
+  EXPECT_LE(bounded.by_edn, bounded.notices);
+  EXPECT_GE(bounded.promoted, bounded.notices_limited * 9 / 10);
+  EXPECT_GE(bounded.retransmitted, bounded.lost * 9 / 10);
+  EXPECT_EQ(bounded.timeouts, 0u);
+  EXPECT_GT(bounded.share, 0.95 * unbounded.share);
+}
+
 TEST(Edn, ThatIsNotAppliedChangesNothing) {
   StreamConfig config = losing(10'000, EdnForm::kIcmp);
   config.applies_edn = false;

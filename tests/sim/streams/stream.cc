@@ -104,6 +104,7 @@ class Streams {
     if (const auto* notifier = switched_ != nullptr ? switched_->notifier() : world_.drop_notifier(from, to)) {
       result.notices = notifier->counters().sent;
       result.notice_bytes = notifier->counters().sent_bytes;
+      result.notices_limited = notifier->counters().limited;
     }
     result.acknowledgements = hosts_[1]->statistics().get(Counter::kAcksSent);
     const Statistics& rx = hosts_[config_.reads ? 0 : 1]->statistics();  // of the data
@@ -151,7 +152,12 @@ class Streams {
     }
     world_.join(*hosts_[0], *hosts_[1], link_, link_);
     if (config_.translation) world_.translate_marks(*config_.translation);
-    if (config_.edn != fabric::EdnForm::kOff) world_.notify_drops({.form = config_.edn});
+    fabric::DropNotifier::Config edn{.form = config_.edn};
+    if (config_.notices_per_second) {
+      edn.notices_per_second = *config_.notices_per_second;
+      edn.burst = 1;
+    }
+    if (config_.edn != fabric::EdnForm::kOff) world_.notify_drops(edn);
   }
 
   [[nodiscard]] fabric::NetworkConfig network() const {

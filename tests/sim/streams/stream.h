@@ -36,7 +36,8 @@ struct StreamConfig {
   std::uint32_t reorder_ppm = 0, reorder_depth = 0;
   std::uint32_t paths = 1;
   Duration skew{};
-  fabric::EdnForm edn = fabric::EdnForm::kOff;  // do switches report drops?
+  fabric::EdnForm edn = fabric::EdnForm::kOff;        // do switches report drops?
+  std::optional<std::uint32_t> notices_per_second{};  // of these, without bursts; none: the default
   std::optional<fabric::MarkingConfig> marking{};
   std::optional<fabric::RttTranslator::Config> translation{};  // of marks into round-trip time
   bool applies_edn = true;
@@ -72,6 +73,7 @@ struct StreamResult {
   std::uint64_t retransmitted = 0, by_probe = 0, by_timeout = 0, timeouts = 0;
   std::uint32_t most_in_flight = 0;                         // packets of the first flow, not acknowledged
   std::uint64_t by_edn = 0, notices = 0, notice_bytes = 0;  // explicit drop notification, of the data
+  std::uint64_t notices_limited = 0;                        // not sent: more than notices_per_second
   std::uint64_t acks_by_edn = 0;                            // and of its acknowledgements
   std::uint64_t acknowledgements = 0;
   std::uint64_t promoted = 0, promoted_by_path = 0, misjudged = 0, cross_path_waits = 0;  // gaps, at the receiver

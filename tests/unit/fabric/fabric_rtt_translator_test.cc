@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "fabric/switch/rtt_translator.h"
-#include "wire/control.h"
-#include "wire/crc/icrc.h"
+#include "support/translated_flow.h"
 #include "wire/packet.h"
 
 namespace brdma::fabric {
@@ -17,7 +16,6 @@ using Bytes = std::vector<std::byte>;
 
 constexpr Instant at(Duration since_start) { return Instant::from_ns(1'000'000'000) + since_start; }
 constexpr IpAddress kSender = IpAddress::v4(10, 0, 0, 1), kReceiver = IpAddress::v4(10, 0, 0, 2);
-constexpr std::uint32_t kSenderQp = 0x1102, kReceiverQp = 0x2203;
 
 void window(MarkCounter& marks, int marked, const IncrementConfig& config) {
   for (int i = 0; i < MarkCounter::kWindow; ++i) marks.on_packet(i < marked, config);
@@ -89,79 +87,23 @@ TEST(RttIncrement, LongestDelayOfASharedBuffer) {
   EXPECT_EQ(longest_delay(16'000'000, 64, Bandwidth::from_bps(100'000'000'000)), 20_us);
 }
 
-Bytes finish(const wire::Packet& packet, ConstBytes body, const IpAddress& from, const IpAddress& to) {
-  Bytes bytes(wire::kPacketHeadersMax);
-  bytes.resize(wire::emit_headers(packet, bytes.data()));
-  bytes.insert(bytes.end(), body.begin(), body.end());
-  bytes.resize(bytes.size() + wire::kIcrcSize);
-  const wire::IcrcPath path{from, to, 0xC000, 4791, 0};
-  store_le32(&bytes[bytes.size() - wire::kIcrcSize], wire::packet_icrc(path, bytes));
-  return bytes;
-}
-
-bool icrc_holds(const Bytes& bytes, const IpAddress& from, const IpAddress& to) {
-  return wire::packet_icrc({from, to, 0xC000, 4791, 0}, bytes) == wire::stored_icrc(bytes);
-}
-
-Bytes data_packet(std::uint8_t path = 0, bool bitmap = true) {
-  wire::Packet packet;
-  packet.bth.opcode = wire::opcode_of(wire::RcOp::kWriteOnly, bitmap);
-  packet.bth.dest_qpn = kReceiverQp;
-  packet.bxth.source_qpn = kSenderQp;
-  packet.bxth.path = path;
-  return finish(packet, Bytes(64, std::byte{0x5A}), kSender, kReceiver);
-}
-
-Bytes acknowledgement(std::uint8_t path = 0, std::uint16_t bits = 0) {
-  const Bytes words(wire::bitmap_bytes(bits));
-  wire::BitmapAck ack;
-  ack.source_qpn = kReceiverQp;
-  ack.path = path;
-  ack.base = Psn{5};
-  ack.highest = Psn{4};
-  ack.echo_valid = true;
-  ack.ts_echo = 1'000'000;
-  ack.tr = 500'000;
-  ack.made = 500'100;
-  ack.bit_count = bits;
-  ack.bits = words;
-  Bytes body(wire::kBitmapAckSize + words.size());
-  wire::emit_bitmap_ack(ack, body.data());
-  wire::Packet packet;
-  packet.bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
-  packet.bth.dest_qpn = kSenderQp;
-  packet.bth.psn = ack.base;
-  return finish(packet, body, kReceiver, kSender);
-}
-
-wire::BitmapAck read(const Bytes& bytes) {
-  const auto packet = wire::parse_packet(bytes);
-  EXPECT_TRUE(packet.ok());
-  return *wire::parse_bitmap_ack(packet.value().payload, packet.value().bth.psn);
-}
-
-// The sender's RTT sample when the acknowledgement comes 60 us after the packet left.
-Duration measured(const wire::BitmapAck& ack) {
-  const Instant now = Instant::from_ns(1'060'000);
-  return now - wire::instant_of(ack.ts_echo, now) - ack.held();
-}
-
 class Translator : public testing::Test {
  protected:
   void forward(int marked, std::uint8_t path = 0) {
     for (int i = 0; i < 8; ++i) {
-      Bytes packet = data_packet(path);
+      Bytes packet = flow.data(path);
       const Bytes before = packet;
       EXPECT_EQ(translator.pass(kSender, kReceiver, packet, i < marked, now), i < marked);
       EXPECT_EQ(packet, before);
     }
   }
   wire::BitmapAck back(std::uint8_t path = 0, std::uint16_t bits = 0) {
-    Bytes packet = acknowledgement(path, bits);
+    Bytes packet = flow.acknowledgement(path, bits);
     EXPECT_FALSE(translator.pass(kReceiver, kSender, packet, false, now));
-    EXPECT_TRUE(icrc_holds(packet, kReceiver, kSender));
-    return read(packet);
+    EXPECT_TRUE(flow.icrc_holds(packet, kReceiver, kSender));
+    return test::TranslatedFlow::read(packet);
   }
+  const test::TranslatedFlow flow;
   Instant now = at(0_us);
   RttTranslator translator{{}};
 };
@@ -169,14 +111,14 @@ class Translator : public testing::Test {
 // 100 Gbit/s, D = 2 us: 5 of 8 packets marked, the next acknowledgement passes with Tr + 1 us, and the sender's round
 // trip is 1 us longer.
 TEST_F(Translator, WorkedExample) {
-  EXPECT_EQ(measured(back()), 60_us - 100_ns);
+  EXPECT_EQ(test::TranslatedFlow::measured(back()), 60_us - 100_ns);
   forward(5);
   const wire::BitmapAck ack = back();
   EXPECT_EQ(ack.tr, 501'000u);
   EXPECT_EQ(ack.ts_echo, 1'000'000u);
-  EXPECT_EQ(measured(ack), 61_us - 100_ns);
+  EXPECT_EQ(test::TranslatedFlow::measured(ack), 61_us - 100_ns);
   forward(0);
-  EXPECT_EQ(measured(back()), 60_us - 100_ns);
+  EXPECT_EQ(test::TranslatedFlow::measured(back()), 60_us - 100_ns);
   EXPECT_EQ(translator.counters().rewritten, 1u);
   EXPECT_EQ(translator.counters().marked, 5u);
 }
@@ -187,7 +129,7 @@ TEST_F(Translator, TheOtherRewrite) {
   const wire::BitmapAck ack = back();
   EXPECT_EQ(ack.tr, 500'000u);
   EXPECT_EQ(ack.ts_echo, 998'000u);
-  EXPECT_EQ(measured(ack), 62_us - 100_ns);
+  EXPECT_EQ(test::TranslatedFlow::measured(ack), 62_us - 100_ns);
 }
 
 TEST_F(Translator, KeepsPathsApart) {
@@ -209,19 +151,19 @@ TEST_F(Translator, PiggybackedAcks) {
   forward(8);
   wire::Packet packet;
   packet.bth.opcode = wire::opcode_of(wire::RcOp::kSendOnly, true);
-  packet.bth.dest_qpn = kSenderQp;
-  packet.bxth.source_qpn = kReceiverQp;
+  packet.bth.dest_qpn = flow.sender_qp;
+  packet.bxth.source_qpn = flow.receiver_qp;
   packet.bxth.piggyback = true;
   packet.piggyback.echo_valid = true;
   packet.piggyback.ts_echo = 1'000'000;
   packet.piggyback.tr = 500'000;
   packet.piggyback.made = 500'100;
-  Bytes bytes = finish(packet, Bytes(400, std::byte{1}), kReceiver, kSender);
+  Bytes bytes = flow.finish(packet, Bytes(400, std::byte{1}), kReceiver, kSender);
   EXPECT_TRUE(translator.pass(kReceiver, kSender, bytes, true, now)) << "it is a forward packet the other way, too";
-  EXPECT_TRUE(icrc_holds(bytes, kReceiver, kSender));
+  EXPECT_TRUE(flow.icrc_holds(bytes, kReceiver, kSender));
   EXPECT_EQ(wire::parse_packet(bytes).value().piggyback.tr, 502'000u);
   packet.piggyback.echo_valid = false;
-  bytes = finish(packet, Bytes(400, std::byte{1}), kReceiver, kSender);
+  bytes = flow.finish(packet, Bytes(400, std::byte{1}), kReceiver, kSender);
   const Bytes before = bytes;
   translator.pass(kReceiver, kSender, bytes, false, now);
   EXPECT_EQ(bytes, before);
@@ -229,14 +171,14 @@ TEST_F(Translator, PiggybackedAcks) {
 
 TEST_F(Translator, LeavesAloneWhatItCannotPair) {
   forward(8);
-  Bytes standard = data_packet(0, false);
+  Bytes standard = flow.data(0, false);
   EXPECT_FALSE(translator.pass(kSender, kReceiver, standard, true, now)) << "its mark stays";
-  Bytes other = acknowledgement();
+  Bytes other = flow.acknowledgement();
   const Bytes before = other;
   EXPECT_FALSE(translator.pass(IpAddress::v4(10, 0, 0, 3), kSender, other, false, now));
   EXPECT_EQ(other, before);
   for (std::size_t size = 0; size < 60; ++size) {
-    Bytes cut = acknowledgement();
+    Bytes cut = flow.acknowledgement();
     cut.resize(size);
     EXPECT_FALSE(translator.pass(kReceiver, kSender, cut, true, now));
   }
@@ -247,7 +189,7 @@ TEST_F(Translator, FlowsAge) {
   translator = RttTranslator{{.flows_max = 8, .silence = 1_ms}};
   for (std::uint8_t path = 0; path < 8; ++path) forward(8, path);
   EXPECT_EQ(translator.flows(), 8u);
-  Bytes packet = data_packet(8);
+  Bytes packet = flow.data(8);
   EXPECT_FALSE(translator.pass(kSender, kReceiver, packet, true, now));
   EXPECT_EQ(translator.counters().table_full, 1u);
   now = at(1_ms);

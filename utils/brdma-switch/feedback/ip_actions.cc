@@ -4,6 +4,7 @@
 #include "fabric/routing/five_tuple.h"
 #include "fabric/routing/frame.h"
 #include "fabric/routing/ip_header.h"
+#include "feedback/udp_checksum.h"
 
 namespace brdma::lab {
 namespace {
@@ -58,13 +59,7 @@ bool IpActions::translate(SwitchPacket& packet, const fabric::FiveTuple& flow, b
   const std::uint64_t rewritten = translator_->counters().rewritten;
   const bool translated =
       translator_->pass(flow.source, flow.destination, frame.subspan(info.payload_offset), marked, now);
-  if (translator_->counters().rewritten != rewritten && !packet.partial_checksum) {
-    // Its complete UDP checksum is wrong now: leave it to be completed, like an incomplete one.
-    fabric::set_datagram_size(frame, info, frame.size() - info.payload_offset, fabric::identification(frame, info));
-    packet.partial_checksum = true;
-    packet.checksum_start = info.udp_offset;
-    packet.checksum_offset = fabric::kUdpChecksumOffset;
-  }
+  if (translator_->counters().rewritten != rewritten) mend_udp_checksum(packet, frame);
   return translated;
 }
 

@@ -1,5 +1,5 @@
 // brdma-switch/feedback/ip_actions.h - actions on IP packets that the switch's queues take or drop, beyond forwarding:
-// counts flows, marks (ECN), turns marks into round-trip time (design ER-8, ER-15).
+// counts flows, marks (ECN), turns marks into round-trip time (design ER-8, ER-14).
 #pragma once
 
 #include <optional>

@@ -8,6 +8,7 @@
 #include "fabric/routing/ip_header.h"
 #include "fabric/switch/port_facts.h"
 #include "feedback/notice_frame.h"
+#include "feedback/udp_checksum.h"
 #include "forwarding/packet_owner.h"
 #include "io/shard/clock.h"
 #include "requests/routed_control.h"
@@ -48,12 +49,7 @@ class RoutedCore::Owner : public PacketOwner {
     const MutableBytes payload = frame.subspan(info.payload_offset);
     if (!agent->routed(routable.flow, payload, port, now)) return;
     if (!agent->answer(routable.flow, payload, port, core_.port_facts(router, port, now), now)) return;
-    if (packet.partial_checksum) return;
-    // Its complete UDP checksum is wrong now: leave it to be completed.
-    fabric::set_datagram_size(frame, info, payload.size(), fabric::identification(frame, info));
-    packet.partial_checksum = true;
-    packet.checksum_start = info.udp_offset;
-    packet.checksum_offset = fabric::kUdpChecksumOffset;
+    mend_udp_checksum(packet, frame);
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "fabric/network.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -16,14 +17,6 @@ constexpr std::uint64_t kRateBpsMin = 8'000;
 constexpr std::uint64_t kRateBpsMax = 400'000'000'000;
 constexpr std::uint64_t kQueueBytesMin = 1'500;
 constexpr std::uint64_t kQueueBytesMax = 1u << 30;
-
-// Per cent with a fraction, as in the text form.
-std::string print_chance(std::uint32_t ppm) {
-  if (ppm % 10'000 == 0 || ppm < 10) return print_quantity(ppm, kChanceUnits);
-  std::string fraction = std::to_string(10'000 + ppm % 10'000).substr(1);
-  fraction.erase(fraction.find_last_not_of('0') + 1);
-  return std::to_string(ppm / 10'000) + "." + fraction + "%";
-}
 
 using Error = std::optional<std::string>;
 Error wrong(std::string_view name, std::string_view value, std::string_view expected) {
@@ -194,12 +187,18 @@ Error set_edn(EdnForm& edn, std::string_view value) {
   edn = value == "roce" ? EdnForm::kRoce : value == "icmp" ? EdnForm::kIcmp : EdnForm::kOff;
   return {};
 }
-Error set_ecn_to_rtt(std::optional<Duration>& longest, std::string_view value) {
-  Duration time;
-  if (value != "off") {
-    if (auto error = set_time(time, kDelayNsMax, "ecn-to-rtt", value)) return error;
+Error set_ecn_to_rtt(std::optional<MarkTranslation>& translation, std::string_view value) {
+  if (value == "off" || value == "0") {
+    translation.reset();
+    return {};
   }
-  longest = time == Duration{} ? std::nullopt : std::optional{time};
+  const auto wanted = parse_translation(value);
+  if (!wanted) {
+    return wrong("ecn-to-rtt", value,
+                 "off, or a time such as 200us (at most 1s) or auto, and behind commas rule=table, fixed, stepped or "
+                 "probabilistic, window=8 (1 to 255), levels=10 (2 to 255), pmax=10%, rewrite=tr or ts");
+  }
+  translation = wanted;
   return {};
 }
 // "on", "off", or limits of queue and speed.
@@ -286,7 +285,7 @@ constexpr std::array kOptions{
     NetworkOption{"classes", "W,W,...", "queues of each port: strict, or their weight", true},
     NetworkOption{"dscp", "D=C,D=C,...", "which class a DSCP takes; others the last", true},
     NetworkOption{"edn", "roce|icmp|off", "notify a packet's sender that the switch has dropped it", true},
-    NetworkOption{"ecn-to-rtt", "D|off", "turn marks into round-trip time, up to D", true},
+    NetworkOption{"ecn-to-rtt", "D,K=V,...|off", "turn marks into round-trip time, up to D", true},
     NetworkOption{"link-state", "on|off|Q,S", "with --topology: switches answer inquiries, report ports", true},
     NetworkOption{"mtu", "4096|2048|1024", "path MTU of the RoCE devices", false},
     NetworkOption{"seed", "S", "of every random decision", false},
@@ -409,7 +408,7 @@ std::string get_option(const NetworkConfig& config, std::string_view name) {
     case Option::kEdn:
       return config.edn == EdnForm::kOff ? "off" : config.edn == EdnForm::kRoce ? "roce" : "icmp";
     case Option::kEcnToRtt:
-      return config.ecn_to_rtt ? time(*config.ecn_to_rtt) : "off";
+      return config.ecn_to_rtt ? print_translation(*config.ecn_to_rtt) : "off";
     case Option::kLinkState:
       return print_link_state(config.link_state);
     case Option::kMtu:
@@ -432,6 +431,17 @@ std::optional<std::string> check_network(const NetworkConfig& config) {
   }
   if (config.ecn_to_rtt && !link.marking) return "ecn-to-rtt needs ecn: there would be no marks to translate";
   return {};
+}
+
+std::optional<IncrementConfig> increment_of(const NetworkConfig& config, std::uint32_t ports,
+                                            const std::optional<Bandwidth>& rate) {
+  if (!config.ecn_to_rtt) return std::nullopt;
+  IncrementConfig increment = config.ecn_to_rtt->increment;
+  if (!config.ecn_to_rtt->computed) return increment;
+  if (!rate || ports == 0) return std::nullopt;
+  const std::uint64_t memory = config.buffer.bytes != 0 ? config.buffer.bytes : config.link.queue_bytes * ports;
+  increment.longest = std::min(longest_delay(memory, ports, *rate), kLongestIncrement);
+  return increment;
 }
 
 std::string network_text(const NetworkConfig& config) {

@@ -9,6 +9,7 @@
 //                                           there
 //   classes  strict,4,1                     of traffic, the first served first; else weights
 //   dscp     46=0,26=1                      which class has which DSCP; all others the last
+//   ecn-to-rtt  200us,rule=fixed            fabric/switch/mark_translation.h
 // Units must be given, save for 0: a bare 1 for one per cent would be read as one in a million by someone else.
 #pragma once
 
@@ -22,6 +23,7 @@
 #include "fabric/link.h"
 #include "fabric/switch/drop_notifier.h"
 #include "fabric/switch/link_state_limits.h"
+#include "fabric/switch/mark_translation.h"
 #include "fabric/switch/shared_buffer.h"
 
 namespace brdma::fabric {
@@ -44,7 +46,7 @@ struct NetworkConfig {
   Impaired impaired = Impaired::kRoce;
   EdnForm edn = EdnForm::kOff;                  // the switch notifies senders of its drops (design DN-8)
   SharedBufferConfig buffer{};                  // shared by the queues towards the hosts
-  std::optional<Duration> ecn_to_rtt{};         // marks become round-trip time: D (design ER-11)
+  std::optional<MarkTranslation> ecn_to_rtt{};  // marks become round-trip time (design ER-17)
   std::optional<LinkStateLimits> link_state{};  // a topology's switches answer inquiries and report (design WT-7)
   std::uint32_t mtu = 4096;                     // path MTU of a RoCE device: 1024, 2048 or 4096
   std::uint64_t seed = 1;
@@ -70,6 +72,11 @@ struct NetworkOption {
 [[nodiscard]] std::optional<std::string> check_network(const NetworkConfig& config);
 // The option's value in the form that set_option takes. Precondition: `name` is one of network_options().
 [[nodiscard]] std::string get_option(const NetworkConfig& config, std::string_view name);
+
+// The increments of a switch with so many ports of this rate. Nothing: no translation, or D is to be computed and the
+// ports have no rate: no queue forms there. Memory for D: the shared buffer; without one all ports' queues.
+[[nodiscard]] std::optional<IncrementConfig> increment_of(const NetworkConfig& config, std::uint32_t ports,
+                                                          const std::optional<Bandwidth>& rate);
 
 // "delay=5us;rate=25gbit": every option but the seed that is not at its default, in the order of network_options(). Two
 // networks with the same text are the same.

@@ -57,4 +57,11 @@ std::string print_quantity(std::uint64_t quantity, std::span<const Unit> units) 
   return std::to_string(quantity).append(units.front().name);
 }
 
+std::string print_chance(std::uint32_t ppm) {
+  if (ppm % 10'000 == 0 || ppm < 10) return print_quantity(ppm, kChanceUnits);
+  std::string fraction = std::to_string(10'000 + ppm % 10'000).substr(1);
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  return std::to_string(ppm / 10'000) + "." + fraction + "%";
+}
+
 }  // namespace brdma::fabric

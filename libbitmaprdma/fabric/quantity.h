@@ -27,5 +27,7 @@ inline constexpr std::array kRatioUnits{Unit{"", 1'000}};  // in thousandths
 [[nodiscard]] std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<const Unit> units);
 // With the largest unit that needs no fraction.
 [[nodiscard]] std::string print_quantity(std::uint64_t quantity, std::span<const Unit> units);
+// Per cent, with a fraction where it has one.
+[[nodiscard]] std::string print_chance(std::uint32_t ppm);
 
 }  // namespace brdma::fabric

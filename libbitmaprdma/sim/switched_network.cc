@@ -25,10 +25,19 @@ SwitchedNetwork::SwitchedNetwork(PacketPool& pool, std::vector<Host*> hosts, con
   if (config.edn != fabric::EdnForm::kOff) {
     notifier_ = std::make_unique<fabric::DropNotifier>(fabric::DropNotifier::Config{.form = config.edn});
   }
-  if (config.ecn_to_rtt) {
-    translator_ = std::make_unique<fabric::RttTranslator>(
-        fabric::RttTranslator::Config{.increment = {.longest = *config.ecn_to_rtt}});
-  }
+  configure_translation(config);
+}
+
+void SwitchedNetwork::configure(const fabric::NetworkConfig& config) {
+  switch_.configure(config);
+  configure_translation(config);
+}
+
+void SwitchedNetwork::configure_translation(const fabric::NetworkConfig& config) {
+  const auto increment = fabric::increment_of(config, static_cast<std::uint32_t>(hosts_.size()), config.link.rate);
+  if (!increment) return translator_.reset();
+  if (!translator_) translator_ = std::make_unique<fabric::RttTranslator>(fabric::RttTranslator::Config{});
+  translator_->configure(*increment, config.ecn_to_rtt->rewrite);
 }
 
 SwitchedNetwork::~SwitchedNetwork() {

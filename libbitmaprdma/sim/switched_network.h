@@ -26,8 +26,8 @@ class SwitchedNetwork {
   SwitchedNetwork(const SwitchedNetwork&) = delete;
   SwitchedNetwork& operator=(const SwitchedNetwork&) = delete;
 
-  // Faults, rates, queues: from now on. Notification and translation do not change.
-  void configure(const fabric::NetworkConfig& config) { switch_.configure(config); }
+  // Faults, rates, queues, translation of marks: from now on. Notification does not change.
+  void configure(const fabric::NetworkConfig& config);
   void configure_towards(const Host& host, const fabric::LinkConfig& link) {
     switch_.configure_down(port_of(host), link);
   }
@@ -44,6 +44,7 @@ class SwitchedNetwork {
   [[nodiscard]] const fabric::RttTranslator* translator() const { return translator_.get(); }
 
  private:
+  void configure_translation(const fabric::NetworkConfig& config);
   [[nodiscard]] std::uint32_t port_of(const Host& host) const;
   [[nodiscard]] std::optional<std::uint32_t> port_of(const IpAddress& address) const;
   [[nodiscard]] PacketOwner owner() { return {pool_, notifier_.get(), translator_.get()}; }

@@ -172,6 +172,7 @@ const fabric::DropNotifier* World::drop_notifier(const Host& from, const Host& t
 }
 
 void World::translate_marks(const fabric::RttTranslator::Config& config) {
+  for (auto& translator : translators_) translator->configure(config.increment, config.rewrite);
   for (auto& connection : connections_) {
     connection.translator = this->connection(*connection.to, *connection.from).translator;
     if (connection.translator != nullptr) continue;

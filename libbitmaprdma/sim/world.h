@@ -47,7 +47,7 @@ class World {
   void notify_drops(const fabric::DropNotifier::Config& config);
   [[nodiscard]] const fabric::DropNotifier* drop_notifier(const Host& from, const Host& to) const;
   // From now on the switch between two hosts turns the marks of its queues into round-trip time (ER-14). Without it a
-  // mark is set on packets that can carry one (ECT).
+  // mark is set on packets that can carry one (ECT). Again, while traffic runs: other increments, another rewrite.
   void translate_marks(const fabric::RttTranslator::Config& config);
   [[nodiscard]] const fabric::RttTranslator* translator(const Host& a, const Host& b) const;
   // From now on; `from` or both directions.

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import programs
 
@@ -73,6 +74,52 @@ def marks_become_time(program):
     return case
 
 
+class Unfinished(AssertionError):
+    pass
+
+
+def lab(build, *words):
+    done = subprocess.run([f"{build}/bin/brdma", "lab", words[0], "--name", f"told{os.getpid()}", *words[1:]],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, f"lab {' '.join(words)}: {done.stderr}"
+    return done.stdout
+
+
+def rewritten_of(build, process, before):
+    """The switch's count of rewritten acknowledgements, once it is 20 higher. The program must run until then."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise Unfinished(f"it ended with {before} and few more rewritten: exit code {process.returncode}")
+        shown = subprocess.run([f"{build}/bin/brdma", "lab", "show", "-j", "--name", f"told{os.getpid()}"],
+                               capture_output=True, text=True, timeout=60, check=False)
+        if shown.returncode == 0:
+            count = json.loads(shown.stdout)["ecn"]["translated"]["rewritten"]
+            assert count >= before, f"the count began again: {before}, then {count}"
+            if count >= before + 20:
+                return count
+        time.sleep(0.02)  # between two looks
+    raise Unfinished(f"no more than {before} and few were rewritten")
+
+
+def settings_change_meanwhile(build):
+    """The counts go on, so no flow starts again; and the program sees nothing but round trips."""
+    command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"told{os.getpid()}", "--rate", "200mbit", "--uplink", "off",
+               "--ecn", "0,0,100%", "--ecn-to-rtt", "100us", "--", *programs.with_any_clock(["ib_write_bw", "-s", "65536", "-n", "1500"])]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        count = rewritten_of(build, process, 0)
+        for value in ("300us", "300us,rule=fixed", "300us,rule=fixed,rewrite=ts", "50us,rule=stepped,levels=20", "auto"):
+            lab(build, "set", "--ecn-to-rtt", value)
+            count = rewritten_of(build, process, count)
+        output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, output[-3000:]
+    assert json.loads(output)["switch"]["ecn"]["translated"]["rewritten"] >= count
+
+
 # For hosts that share a machine (docs/engine.md): with the published thresholds, waiting for a core counts as a queue.
 ON_BUSY_HOSTS = {"BRDMA_CONGESTION": "timely", "BRDMA_TIMELY_LOW_US": "1000", "BRDMA_TIMELY_HIGH_US": "5000", "BRDMA_TIMELY_ADD_MBPS": "100"}
 
@@ -96,6 +143,7 @@ CASES = {
     "write_bw_timely": sent_at_a_rate(WRITE_BW),
     "read_bw_timely": sent_at_a_rate(READ_BW),
     "write_bw_translated": marks_become_time(WRITE_BW),
+    "translated_by_other_settings": settings_change_meanwhile,
     "send_lat_translated": marks_become_time(["ib_send_lat", "-s", "65536", "-n", "500"]),
 }
 

@@ -6,8 +6,12 @@
 namespace brdma::fabric {
 namespace {
 
-// By the number of marked packets of 8: e = Pe / P without a division.
-constexpr std::array<std::uint8_t, MarkCounter::kWindow + 1> kLevelOfMarks = {0, 0, 1, 1, 2, 3, 3, 4, 4};
+// The fifth that e = Pe / P lies in, without a division.
+constexpr std::uint8_t level_of(unsigned marked, unsigned window) {
+  std::uint8_t level = 0;
+  while (level < 4 && marked * 5 >= (level + 1u) * window) ++level;
+  return level;
+}
 // D shifted right by so many bits, from level 1 on.
 constexpr std::array<std::uint8_t, 5> kShiftOfLevel = {63, 3, 2, 1, 0};
 
@@ -26,6 +30,11 @@ Duration longest_delay(std::uint64_t buffer_bytes, std::uint32_t ports, Bandwidt
   return Bandwidth::from_bps(port_rate.bps() * ports).time_for(buffer_bytes);
 }
 
+bool count_alike(const IncrementConfig& a, const IncrementConfig& b) {
+  if (steps(a.rule) != steps(b.rule)) return false;
+  return steps(a.rule) ? a.levels == b.levels : a.window == b.window;
+}
+
 void MarkCounter::on_packet(bool marked, const IncrementConfig& config) {
   if (steps(config.rule)) {
     const int next = level_ + (marked ? 1 : -1);
@@ -33,8 +42,8 @@ void MarkCounter::on_packet(bool marked, const IncrementConfig& config) {
     return;
   }
   marked_ = static_cast<std::uint8_t>(marked_ + (marked ? 1 : 0));
-  if (++packets_ < kWindow) return;
-  level_ = kLevelOfMarks[marked_];
+  if (++packets_ < config.window) return;
+  level_ = level_of(marked_, config.window);
   packets_ = marked_ = 0;
 }
 

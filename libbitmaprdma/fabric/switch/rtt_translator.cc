@@ -32,7 +32,17 @@ bool is_bitmap_version(ConstBytes payload) {
 }  // namespace
 
 RttTranslator::RttTranslator(const Config& config) : config_(config), flows_(std::bit_ceil(config.flows_max)) {
-  BRDMA_CHECK(config.flows_max > 0 && config.increment.levels >= 2);
+  BRDMA_CHECK(config.flows_max > 0);
+  configure(config.increment, config.rewrite);
+}
+
+void RttTranslator::configure(const IncrementConfig& increment, Rewrite rewrite) {
+  BRDMA_CHECK(increment.levels >= 2 && increment.window >= 1);
+  if (!count_alike(increment, config_.increment)) {
+    for (Flow& flow : flows_) flow.marks = {};
+  }
+  config_.increment = increment;
+  config_.rewrite = rewrite;
 }
 
 bool RttTranslator::pass(const IpAddress& source, const IpAddress& destination, MutableBytes payload, bool marked,

@@ -23,11 +23,10 @@
 #include "base/bytes.h"
 #include "base/ip_address.h"
 #include "base/units.h"
+#include "fabric/switch/mark_translation.h"
 #include "fabric/switch/rtt_increment.h"
 
 namespace brdma::fabric {
-
-enum class Rewrite : std::uint8_t { kTr, kTs };
 
 class RttTranslator {
  public:
@@ -47,6 +46,9 @@ class RttTranslator {
   };
 
   explicit RttTranslator(const Config& config);
+  // From now on, while traffic runs (design ER-17). Flows keep their level and their counts, which start again only
+  // where these would have another meaning: another window or N, or from windows to steps. Counters go on.
+  void configure(const IncrementConfig& increment, Rewrite rewrite);
 
   // A RoCE packet passes: `payload` is UDP's, BTH to ICRC. `marked`: it carries CE, or the switch would set it.
   // Rewrites an acknowledgement in place. True: the mark has been taken over; send the packet without one.

@@ -131,7 +131,7 @@ class Bottleneck {
   [[nodiscard]] std::string network_name() const {
     fabric::NetworkConfig network{.link = network_.link(*router_, *receiver_).config(), .buffer = config_.memory};
     network.edn = config_.edn;
-    if (config_.translation) network.ecn_to_rtt = config_.translation->increment.longest;
+    if (config_.translation) network.ecn_to_rtt = {config_.translation->increment, false, config_.translation->rewrite};
     return fabric::network_text(network) + ";access=" + std::to_string(config_.access.ns()) + "ns";
   }
 

@@ -161,8 +161,9 @@ class Streams {
   }
 
   [[nodiscard]] fabric::NetworkConfig network() const {
-    const auto longest = config_.translation ? std::optional{config_.translation->increment.longest} : std::nullopt;
-    return {.link = link_, .uplink = config_.uplink, .edn = config_.edn, .ecn_to_rtt = longest, .seed = config_.seed};
+    std::optional<fabric::MarkTranslation> marks;
+    if (config_.translation) marks = {config_.translation->increment, false, config_.translation->rewrite};
+    return {.link = link_, .uplink = config_.uplink, .edn = config_.edn, .ecn_to_rtt = marks, .seed = config_.seed};
   }
 
   void configure_network() {

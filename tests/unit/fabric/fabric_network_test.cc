@@ -48,7 +48,7 @@ TEST(FabricNetwork, ValuesAreRead) {
   EXPECT_EQ(classes.class_of(26), 1);
   EXPECT_EQ(classes.class_of(0), 2);
   EXPECT_EQ(config.edn, EdnForm::kRoce);
-  EXPECT_EQ(config.ecn_to_rtt, 20_us);
+  EXPECT_EQ(config.ecn_to_rtt, (MarkTranslation{.increment = {.longest = 20_us}}));
   EXPECT_EQ(config.mtu, 1024u);
   EXPECT_EQ(config.seed, 42u);
 }
@@ -142,6 +142,11 @@ TEST(FabricNetwork, EachValuePrintsInAFormThatIsReadBack) {
                                     {"dscp", "0=1,8=0,63=7"},
                                     {"edn", "icmp"},
                                     {"ecn-to-rtt", "2us"},
+                                    {"ecn-to-rtt", "1s"},
+                                    {"ecn-to-rtt", "auto"},
+                                    {"ecn-to-rtt", "auto,rule=fixed,window=255"},
+                                    {"ecn-to-rtt", "20us,rule=stepped,levels=2,rewrite=ts"},
+                                    {"ecn-to-rtt", "20us,rule=probabilistic,levels=255,pmax=12.5%"},
                                     {"ecn-to-rtt", "off"},
                                     {"impair", "roce"}}) {
     ASSERT_EQ(set_option(config, name, value), std::nullopt) << name << ' ' << value;
@@ -206,6 +211,22 @@ TEST(FabricNetwork, WrongValuesAreRefusedAndChangeNothing) {
                                     {"dscp", "1=0,"},
                                     {"edn", "tcp"},
                                     {"ecn-to-rtt", "20"},
+                                    {"ecn-to-rtt", "1001ms"},
+                                    {"ecn-to-rtt", "999999999999s"},
+                                    {"ecn-to-rtt", "20us,"},
+                                    {"ecn-to-rtt", "20us,fixed"},
+                                    {"ecn-to-rtt", "20us,rule=linear"},
+                                    {"ecn-to-rtt", "20us,rule"},
+                                    {"ecn-to-rtt", "20us,window=0"},
+                                    {"ecn-to-rtt", "20us,window=256"},
+                                    {"ecn-to-rtt", "20us,levels=1"},
+                                    {"ecn-to-rtt", "20us,levels=256"},
+                                    {"ecn-to-rtt", "20us,pmax=101%"},
+                                    {"ecn-to-rtt", "20us,rewrite=both"},
+                                    {"ecn-to-rtt", "20us,window=4,window=8"},
+                                    {"ecn-to-rtt", "20us,more=1"},
+                                    {"ecn-to-rtt", "rule=fixed"},
+                                    {"ecn-to-rtt", "off,rule=fixed"},
                                     {"seed", "x"},
                                     {"sed", "1"}}) {
     NetworkConfig config;
@@ -229,6 +250,25 @@ TEST(FabricNetwork, QueuesNeedARateAndTranslationNeedsMarks) {
   NetworkConfig config;
   ASSERT_EQ(set_option(config, "ecn-to-rtt", "20us"), std::nullopt);
   EXPECT_TRUE(check_network(config));
+}
+
+// tests design ER-11: D of memory, ports and rate, where no value is set.
+TEST(FabricNetwork, DIsGivenOrFollowsFromTheMemory) {
+  NetworkConfig config;
+  const auto rate = Bandwidth::from_bps(1'000'000'000);
+  EXPECT_FALSE(increment_of(config, 4, rate));
+  ASSERT_EQ(set_option(config, "ecn-to-rtt", "20us,rule=fixed"), std::nullopt);
+  EXPECT_EQ(increment_of(config, 4, rate), (IncrementConfig{.rule = IncrementRule::kFixed, .longest = 20_us}));
+  EXPECT_TRUE(increment_of(config, 4, std::nullopt)) << "a value needs no rate";
+  ASSERT_EQ(set_option(config, "ecn-to-rtt", "auto,rule=fixed"), std::nullopt);
+  ASSERT_EQ(set_option(config, "queue", "125000"), std::nullopt);
+  const auto by_queue = increment_of(config, 4, rate);
+  EXPECT_EQ(by_queue, (IncrementConfig{.rule = IncrementRule::kFixed, .longest = 1_ms})) << "a full queue of one port";
+  ASSERT_EQ(set_option(config, "buffer", "125000,0.5"), std::nullopt);
+  EXPECT_EQ(increment_of(config, 4, rate)->longest, 250_us);
+  EXPECT_FALSE(increment_of(config, 4, std::nullopt)) << "no queue forms";
+  ASSERT_EQ(set_option(config, "buffer", "1000mb"), std::nullopt);
+  EXPECT_EQ(increment_of(config, 1, rate)->longest, kLongestIncrement);
 }
 
 TEST(FabricNetwork, EveryOptionHasAValueAndIsDescribed) {

@@ -18,7 +18,7 @@ constexpr Instant at(Duration since_start) { return Instant::from_ns(1'000'000'0
 constexpr IpAddress kSender = IpAddress::v4(10, 0, 0, 1), kReceiver = IpAddress::v4(10, 0, 0, 2);
 
 void window(MarkCounter& marks, int marked, const IncrementConfig& config) {
-  for (int i = 0; i < MarkCounter::kWindow; ++i) marks.on_packet(i < marked, config);
+  for (int i = 0; i < config.window; ++i) marks.on_packet(i < marked, config);
 }
 
 TEST(RttIncrement, TableOfMarksInAWindow) {
@@ -31,6 +31,40 @@ TEST(RttIncrement, TableOfMarksInAWindow) {
     EXPECT_EQ(marks.level(), levels[marked]) << marked;
     EXPECT_EQ(marks.increment(config).ns(), ns[marked]) << marked;
   }
+}
+
+// The last number of marked packets below each fifth, and the first in it.
+TEST(RttIncrement, WindowsOfOtherSizes) {
+  struct Row {
+    std::uint8_t window;
+    std::vector<int> first_of_level;  // marked packets from which each level holds; -1: never alone
+  };
+  for (const Row& row : {Row{1, {-1, -1, -1, 1}}, Row{5, {1, 2, 3, 4}}, Row{8, {2, 4, 5, 7}}, Row{10, {2, 4, 6, 8}},
+                         Row{16, {4, 7, 10, 13}}, Row{255, {51, 102, 153, 204}}}) {
+    const IncrementConfig config{.window = row.window};
+    for (int marked = 0; marked <= row.window; ++marked) {
+      int level = 0;
+      for (int i = 0; i < 4; ++i) {
+        const int first = row.first_of_level[static_cast<std::size_t>(i)];
+        if (first >= 0 && marked >= first) level = i + 1;
+      }
+      MarkCounter marks;
+      window(marks, marked, config);
+      EXPECT_EQ(marks.level(), level) << marked << " of " << int{row.window};
+    }
+  }
+}
+
+TEST(RttIncrement, CountsKeepTheirMeaningUnlessWindowOrNChange) {
+  const IncrementConfig table;
+  EXPECT_TRUE(count_alike(table, {.longest = 9_us, .levels = 99, .pmax_ppm = 1}));
+  EXPECT_TRUE(count_alike(table, {.rule = IncrementRule::kFixed}));
+  EXPECT_FALSE(count_alike(table, {.window = 9}));
+  EXPECT_FALSE(count_alike(table, {.rule = IncrementRule::kStepped}));
+  const IncrementConfig stepped{.rule = IncrementRule::kStepped};
+  EXPECT_TRUE(count_alike(stepped, {.rule = IncrementRule::kProbabilistic, .window = 9}));
+  EXPECT_FALSE(count_alike(stepped, {.rule = IncrementRule::kStepped, .levels = 9}));
+  EXPECT_FALSE(count_alike(stepped, table));
 }
 
 TEST(RttIncrement, ChangesOnlyWithAWholeWindow) {
@@ -90,12 +124,13 @@ TEST(RttIncrement, LongestDelayOfASharedBuffer) {
 class Translator : public testing::Test {
  protected:
   void forward(int marked, std::uint8_t path = 0) {
-    for (int i = 0; i < 8; ++i) {
-      Bytes packet = flow.data(path);
-      const Bytes before = packet;
-      EXPECT_EQ(translator.pass(kSender, kReceiver, packet, i < marked, now), i < marked);
-      EXPECT_EQ(packet, before);
-    }
+    for (int i = 0; i < 8; ++i) pass_data(i < marked, path);
+  }
+  void pass_data(bool marked, std::uint8_t path = 0) {
+    Bytes packet = flow.data(path);
+    const Bytes before = packet;
+    EXPECT_EQ(translator.pass(kSender, kReceiver, packet, marked, now), marked);
+    EXPECT_EQ(packet, before);
   }
   wire::BitmapAck back(std::uint8_t path = 0, std::uint16_t bits = 0) {
     Bytes packet = flow.acknowledgement(path, bits);
@@ -130,6 +165,53 @@ TEST_F(Translator, TheOtherRewrite) {
   EXPECT_EQ(ack.tr, 500'000u);
   EXPECT_EQ(ack.ts_echo, 998'000u);
   EXPECT_EQ(test::TranslatedFlow::measured(ack), 62_us - 100_ns);
+}
+
+// tests design ER-17: settings change while traffic runs.
+TEST_F(Translator, AFlowKeepsItsLevelAndItsCountsWhenDChanges) {
+  forward(8);
+  EXPECT_EQ(back().tr, 502'000u);
+  for (int i = 0; i < 7; ++i) pass_data(false);  // of the next window all but one
+  translator.configure({.longest = 6_us}, Rewrite::kTr);
+  EXPECT_EQ(back().tr, 506'000u) << "at once, without a window of its own";
+  pass_data(false);
+  EXPECT_EQ(back().tr, 500'000u) << "the window had 7 of 8 packets when D changed";
+  EXPECT_EQ(translator.counters().forward, 16u);
+  EXPECT_EQ(translator.flows(), 1u);
+}
+
+TEST_F(Translator, RuleFloorAndTimestampChangeWithoutARestartWhereCountsMeanTheSame) {
+  forward(3);
+  EXPECT_EQ(back().tr, 500'250u);
+  translator.configure({.rule = IncrementRule::kFixed}, Rewrite::kTr);
+  EXPECT_EQ(back().tr, 502'000u);
+  translator.configure({.rule = IncrementRule::kFixed}, Rewrite::kTs);
+  EXPECT_EQ(back().tr, 500'000u);
+  EXPECT_EQ(back().ts_echo, 998'000u);
+  translator.configure({.rule = IncrementRule::kStepped, .longest = 100_us}, Rewrite::kTr);
+  EXPECT_EQ(back().tr, 500'000u) << "levels of windows are no steps";
+  pass_data(true);
+  EXPECT_EQ(back().tr, 501'000u);
+  translator.configure({.rule = IncrementRule::kProbabilistic, .longest = 100_us, .pmax_ppm = 50'000}, Rewrite::kTr);
+  EXPECT_EQ(back().tr, 505'000u);
+  translator.configure({.rule = IncrementRule::kProbabilistic, .longest = 100_us, .pmax_ppm = 70'000}, Rewrite::kTr);
+  EXPECT_EQ(back().tr, 507'000u);
+}
+
+TEST_F(Translator, AnotherWindowOrNStartsTheFlowsAgain) {
+  forward(8);
+  pass_data(true);
+  translator.configure({.window = 2}, Rewrite::kTr);
+  EXPECT_EQ(back().tr, 500'000u);
+  pass_data(true);
+  EXPECT_EQ(back().tr, 500'000u) << "the packet before does not count";
+  pass_data(true);
+  EXPECT_EQ(back().tr, 502'000u);
+  translator.configure({.rule = IncrementRule::kStepped, .levels = 200}, Rewrite::kTr);
+  for (int i = 0; i < 200; ++i) pass_data(true);
+  EXPECT_EQ(back().tr, 502'000u);
+  translator.configure({.rule = IncrementRule::kStepped, .levels = 2}, Rewrite::kTr);
+  EXPECT_EQ(back().tr, 500'000u) << "a level beyond N would add more than D";
 }
 
 TEST_F(Translator, KeepsPathsApart) {

@@ -45,8 +45,8 @@ class RewrittenPacket : public testing::TestWithParam<Case> {
       flow.receiver.bytes[15] = 2;
     }
     fabric::NetworkConfig config;
-    config.ecn_to_rtt = 2_us;
-    actions.configure(config);
+    config.ecn_to_rtt.emplace();
+    actions.configure(config, config.ecn_to_rtt->increment);
   }
 
   [[nodiscard]] MutableBytes frame_of(const SwitchPacket& packet) {

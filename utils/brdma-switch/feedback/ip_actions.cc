@@ -13,11 +13,11 @@ constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40;
 
 }  // namespace
 
-void IpActions::configure(const fabric::NetworkConfig& config) {
-  if (longest_ == config.ecn_to_rtt) return;
-  longest_ = config.ecn_to_rtt;
-  translator_.reset();
-  if (longest_) translator_.emplace(fabric::RttTranslator::Config{.increment = {.longest = *longest_}});
+void IpActions::configure(const fabric::NetworkConfig& config,
+                          const std::optional<fabric::IncrementConfig>& increment) {
+  if (!config.ecn_to_rtt || !increment) return translator_.reset();
+  if (!translator_) translator_.emplace(fabric::RttTranslator::Config{});
+  translator_->configure(*increment, config.ecn_to_rtt->rewrite);
 }
 
 MutableBytes IpActions::ip_of(const SwitchPacket& packet) {

@@ -17,7 +17,9 @@ namespace brdma::lab {
 class IpActions {
  public:
   explicit IpActions(fabric::PacketPool& pool) : pool_(pool), flows_(kFlowsMax) {}
-  void configure(const fabric::NetworkConfig& config);  // the translator restarts if its D changes
+  // While traffic runs (design ER-17). `increment`: of this switch, fabric/network.h; flows keep their state where it
+  // keeps its meaning.
+  void configure(const fabric::NetworkConfig& config, const std::optional<fabric::IncrementConfig>& increment);
 
   [[nodiscard]] std::uint8_t dscp(const SwitchPacket& packet);
   void dropped(const SwitchPacket& packet, Instant now);
@@ -33,7 +35,6 @@ class IpActions {
   [[nodiscard]] bool translate(SwitchPacket& packet, const fabric::FiveTuple& flow, bool marked, Instant now);
 
   fabric::PacketPool& pool_;
-  std::optional<Duration> longest_;
   std::optional<fabric::RttTranslator> translator_;
   fabric::EcnMarks marks_;
   fabric::FlowCounters flows_;

@@ -119,10 +119,22 @@ fabric::LinkConfig RoutedCore::config_of(std::uint32_t link, bool back) const {
 void RoutedCore::configure_nodes() {
   for (std::uint32_t router = 0; router < nodes_.size(); ++router) {
     nodes_[router]->notices.configure(config_.edn);
-    nodes_[router]->actions.configure(config_);
+    configure_translation(router);
     fabric_.configure_buffer(router, config_.buffer);
     configure_agent(router);
   }
+}
+
+// With the rate of the router's slowest port, where D is computed.
+void RoutedCore::configure_translation(std::uint32_t router) {
+  const auto ports = fabric::ports_of(topology_, router);
+  std::optional<Bandwidth> slowest;
+  for (const auto& port : ports) {
+    const auto& rate = link_configs_[port.link].link.rate;
+    if (rate && (!slowest || *rate < *slowest)) slowest = rate;
+  }
+  nodes_[router]->actions.configure(config_,
+                                    fabric::increment_of(config_, static_cast<std::uint32_t>(ports.size()), slowest));
 }
 
 void RoutedCore::configure_agent(std::uint32_t router) {
@@ -178,6 +190,7 @@ void RoutedCore::configure(const fabric::NetworkConfig& config, std::vector<fabr
 void RoutedCore::configure_link(std::uint32_t link, const fabric::NetworkConfig& config) {
   link_configs_[link] = config;
   for (const bool back : {false, true}) fabric_.configure(link, back, config_of(link, back));
+  for (std::uint32_t router = 0; router < nodes_.size(); ++router) configure_translation(router);
   links_changed();
 }
 

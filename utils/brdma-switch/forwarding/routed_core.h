@@ -68,6 +68,7 @@ class RoutedCore : public Core {
   [[nodiscard]] fabric::NetworkConfig initial_config(std::uint32_t link) const;
   [[nodiscard]] fabric::LinkConfig config_of(std::uint32_t link, bool back) const;
   void configure_nodes();
+  void configure_translation(std::uint32_t router);
   void configure_agent(std::uint32_t router);
   void join_all();
   void serve_agent(std::uint32_t router, Instant now);

@@ -11,14 +11,17 @@ namespace brdma::lab {
 SwitchCore::SwitchCore(fabric::PacketPool& pool, const std::vector<std::string>& hosts,
                        const fabric::NetworkConfig& config)
     : pool_(pool), fabric_(hosts, config), notices_(pool), actions_(pool) {
+  configure_feedback(config);
+}
+
+void SwitchCore::configure_feedback(const fabric::NetworkConfig& config) {
   notices_.configure(config.edn);
-  actions_.configure(config);
+  actions_.configure(config, fabric::increment_of(config, fabric_.port_count(), config.link.rate));
 }
 
 void SwitchCore::configure(const fabric::NetworkConfig& config) {
   fabric_.configure(config);
-  notices_.configure(config.edn);
-  actions_.configure(config);
+  configure_feedback(config);
 }
 
 void SwitchCore::handle_packet(std::uint32_t port, const SwitchPacket& packet, const fabric::FrameInfo& info,

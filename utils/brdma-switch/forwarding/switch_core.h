@@ -30,6 +30,8 @@ class SwitchCore : public Core {
   void configure(const fabric::NetworkConfig& config);
 
  private:
+  void configure_feedback(const fabric::NetworkConfig& config);
+
   fabric::PacketPool& pool_;
   fabric::Switch<SwitchPacket> fabric_;
   DropNotices notices_;

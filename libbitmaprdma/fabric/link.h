@@ -16,7 +16,7 @@
 // and may be notified, for explicit drop notification (fabric/switch/drop_notifier.h):
 //   void dropped(const Packet&, Duration drain, Instant)    about to be discarded; the full queue takes `drain` to
 //                                                           empty. 0: it was a fault, not the queue
-//   void enqueued(Packet&, bool marked, Instant)            `marked`: by the queue's length (LinkConfig::marking)
+//   void enqueued(Packet&, bool marked, Instant)            `marked`: by LinkConfig::marking
 // and asked, where there are several classes:
 //   std::uint8_t dscp(const Packet&)
 // No allocation once the rings have grown to the most packets in flight (packets_max).
@@ -47,7 +47,7 @@ struct LinkConfig {
   Duration delay{};                            // propagation, one way
   std::optional<Bandwidth> rate{};             // none: packets take no time on the wire and no queue forms
   std::uint64_t queue_bytes = 256 * 1024;      // waiting and in transmission; an idle link takes any packet
-  std::optional<MarkingConfig> marking{};      // of packets that find the queue long (ECN); needs a rate
+  std::optional<MarkingConfig> marking{};      // of packets that find congestion (ECN); needs a rate
   std::optional<MarkingConfig> random_drop{};  // the same curve: these are dropped
   TrafficClasses classes{};                    // queue_bytes for each
   // Of each path, in the queue and on the wire; one more is a queue drop. It bounds a switch's memory, and must exceed

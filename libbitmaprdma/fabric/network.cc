@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "fabric/marking_text.h"
 #include "fabric/quantity.h"
 #include "fabric/switch/traffic_class_text.h"
 
@@ -93,27 +94,22 @@ Error set_queue(LinkConfig& link, std::string_view value) {
   link.queue_bytes = *bytes;
   return {};
 }
-// "MIN,MAX,CHANCE" or "off"
+// A curve of fabric/marking_text.h, or "off".
 Error set_curve(std::optional<MarkingConfig>& curve, std::string_view name, std::string_view value) {
   if (value == "off" || value == "0") {
     curve.reset();
     return {};
   }
-  const std::size_t first = value.find(','), second = value.find(',', first + 1);
-  const auto expected = [&] { return wrong(name, value, "two lengths and a chance such as 20kb,80kb,10%, or off"); };
-  if (first == std::string_view::npos || second == std::string_view::npos) return expected();
-  const auto low = parse_quantity(value.substr(0, first), kSizeUnits);
-  const auto high = parse_quantity(value.substr(first + 1, second - first - 1), kSizeUnits);
-  const auto chance = parse_quantity(value.substr(second + 1), kChanceUnits);
-  if (!low || !high || !chance || *low > *high || *high > kQueueBytesMax || *chance > 1'000'000) return expected();
-  curve = MarkingConfig{*low, *high, static_cast<std::uint32_t>(*chance)};
+  const auto wanted = parse_marking(value);
+  if (!wanted) {
+    return wrong(name, value,
+                 "off, or two queue lengths (at most 1024mb), delays (10s) or parts of the buffer, and a chance: "
+                 "20kb,80kb,10% or 50us,200us,10% or 40%,80%,10%");
+  }
+  curve = wanted;
   return {};
 }
-std::string print_curve(const std::optional<MarkingConfig>& curve) {
-  if (!curve) return "off";
-  return print_quantity(curve->low_bytes, kSizeUnits) + "," + print_quantity(curve->high_bytes, kSizeUnits) + "," +
-         print_chance(curve->chance_ppm);
-}
+std::string print_curve(const std::optional<MarkingConfig>& curve) { return curve ? print_marking(*curve) : "off"; }
 
 // "SIZE", "SIZE,ALPHA" or "off"
 Error set_buffer(SharedBufferConfig& buffer, std::string_view value) {
@@ -279,7 +275,7 @@ constexpr std::array kOptions{
     NetworkOption{"skew", "TIME", "how much longer the last path is than the first", true},
     NetworkOption{"path-loss", "P,P,...", "what the first path loses beside --loss, the second, ...", true},
     NetworkOption{"impair", "roce|all", "which packets the faults befall", true},
-    NetworkOption{"ecn", "MIN,MAX,P", "mark packets that find a queue so long, up to chance P", true},
+    NetworkOption{"ecn", "MIN,MAX,P", "mark packets that find so long a queue, or delay; up to P", true},
     NetworkOption{"random-drop", "MIN,MAX,P", "drop them instead", true},
     NetworkOption{"buffer", "SIZE,ALPHA", "queues share SIZE; each may take ALPHA of what is free", true},
     NetworkOption{"classes", "W,W,...", "queues of each port: strict, or their weight", true},
@@ -428,6 +424,10 @@ std::optional<std::string> check_network(const NetworkConfig& config) {
                                                                  : "";
   if (!link.rate && !needs_rate.empty()) {
     return std::string{needs_rate}.append(" needs a rate (for example rate 1gbit): without one no queue forms");
+  }
+  for (const auto& [name, curve] : {std::pair{"ecn", &link.marking}, {"random-drop", &link.random_drop}}) {
+    if (!*curve || (*curve)->by != MarkedBy::kOccupancy || config.buffer.bytes != 0) continue;
+    return std::string{name} + " by parts of the buffer needs a buffer (for example buffer 2mb)";
   }
   if (config.ecn_to_rtt && !link.marking) return "ecn-to-rtt needs ecn: there would be no marks to translate";
   return {};

@@ -5,8 +5,8 @@
 //   rate     10gbit  2.5gbit  100mbit  off  decimal multiples of bit/s, 8 kbit .. 400 gbit; uplink: same, too
 //   size     256kb  1mb  1500               bytes; kb and mb are 1024 and 1024^2
 //   chances  0,0,5%                         of the first path, the second, ...; those not named 0
-//   curve    20kb,80kb,10%                  none below the first length, this chance just below the second, all from
-//                                           there
+//   curve    20kb,80kb,10%                  none below the first value, this chance just below the second, all from
+//                                           there; of length, delay or occupancy: fabric/marking_text.h
 //   classes  strict,4,1                     of traffic, the first served first; else weights
 //   dscp     46=0,26=1                      which class has which DSCP; all others the last
 //   ecn-to-rtt  200us,rule=fixed            fabric/switch/mark_translation.h

@@ -45,6 +45,21 @@ TEST_P(SwitchQueue, LongQueuesAreMarkedOnPacketsWhoseSenderKnowsEcn) {
   }
 }
 
+// tests design ER-7: by delay and by occupancy, chosen while the lab is up.
+TEST_P(SwitchQueue, DelayAndOccupancyMarkAsWell) {
+  up({"--rate", "100mbit", "--uplink", "off", "--queue", "8mb", "--buffer", "16mb,8", "--ecn", "5s,5s,100%"});
+  EXPECT_EQ(send_stream(burst(kEct0))["marked"], 0) << "the queue holds 0.32 s";
+  for (const char* curve : {"8ms,8ms,100%", "0.5%,0.5%,100%"}) {  // 100 kB, and 80 kB of the memory
+    set({"--ecn", curve});
+    const long long before = show().at("ecn").at("set");
+    Values seen = send_stream(burst(kEct0));
+    EXPECT_GT(seen["marked"], 300) << curve;
+    EXPECT_EQ(seen["marked"], show().at("ecn").at("set").get<long long>() - before) << curve;
+  }
+  set({"--ecn", "90%,90%,100%"});
+  EXPECT_EQ(send_stream(burst(kEct0))["marked"], 0) << "4 MB of 16";
+}
+
 TEST_P(SwitchQueue, ClassesAreChosenByDscpAndTheOthersTakeTheLast) {
   up({"--rate", "100mbit", "--uplink", "off", "--queue", "400kb", "--classes", "strict,3,1", "--dscp", "46=0,10=1"});
   std::vector<long long> came;

@@ -31,7 +31,7 @@ namespace brdma::fabric {
 struct QueueConfig {
   std::optional<Bandwidth> rate{};
   std::uint64_t bytes = 256 * 1024;            // of each class: waiting and in transmission
-  std::optional<MarkingConfig> marking{};      // ECN, by the class's length
+  std::optional<MarkingConfig> marking{};      // ECN
   std::optional<MarkingConfig> random_drop{};  // by the same curve: packets that are dropped early
   TrafficClasses classes{};
 };
@@ -100,11 +100,8 @@ class OutputQueue {
     Admission admission;
     if (!config_.rate) return admission;
     const std::size_t place = place_of(traffic_class);
-    if (config_.marking || config_.random_drop) {
-      const std::uint64_t length = queued(place, now);
-      admission.marked = config_.marking && marks(*config_.marking, length, random_);
-      if (config_.random_drop && marks(*config_.random_drop, length, random_)) admission.refused = Refusal::kRandom;
-    }
+    admission.marked = on_curve(config_.marking, place, now);
+    if (on_curve(config_.random_drop, place, now)) admission.refused = Refusal::kRandom;
     if (!has_room(place, bytes, now)) admission.refused = Refusal::kQueueFull;
     if (!admission.refused && buffer_ != nullptr && !buffer_->admits(occupied(), bytes)) {
       admission.refused = Refusal::kBufferFull;
@@ -214,6 +211,30 @@ class OutputQueue {
   [[nodiscard]] std::uint64_t queued(std::size_t place, Instant now) const {
     if (config_.classes.count == 1) return bytes_in(drained_.at() - now);
     return counters_[place].waiting + (transmission_.traffic_class == place ? bytes_in(busy_until() - now) : 0);
+  }
+
+  [[nodiscard]] bool on_curve(const std::optional<MarkingConfig>& curve, std::size_t place, Instant now) {
+    return curve && marks(*curve, measured(curve->by, place, now), random_);
+  }
+  // What a packet of that class finds.
+  [[nodiscard]] std::uint64_t measured(MarkedBy by, std::size_t place, Instant now) const {
+    if (by == MarkedBy::kLength) return queued(place, now);
+    if (by == MarkedBy::kOccupancy) return buffer_ != nullptr ? buffer_->used_ppm() : 0;
+    return static_cast<std::uint64_t>(std::max(queueing_delay(place, now), Duration{}).ns());
+  }
+  // Until its first bit leaves. Exact with one class, and for packets of strict classes if no later ones overtake them.
+  // Classes with weights: as if those that wait now did so until then.
+  [[nodiscard]] Duration queueing_delay(std::size_t place, Instant now) const {
+    if (config_.classes.count == 1) return drained_.at() - now;
+    const auto& weights = config_.classes.weights;
+    std::uint64_t ahead = 0, weights_waiting = 0;
+    for (std::size_t other = 0; other < config_.classes.count; ++other) {
+      const std::uint64_t waiting = counters_[other].waiting;
+      if (weights[other] == 0 && (other <= place || weights[place] != 0)) ahead += waiting;
+      if (waiting != 0 || other == place) weights_waiting += weights[other];
+    }
+    if (weights[place] != 0) ahead += counters_[place].waiting * weights_waiting / weights[place];
+    return std::max(busy_until() - now, Duration{}) + config_.rate->time_for(ahead);
   }
 
   [[nodiscard]] std::size_t next_class() {

@@ -37,6 +37,8 @@ class SharedBuffer {
   [[nodiscard]] const SharedBufferConfig& config() const { return config_; }
   [[nodiscard]] std::uint64_t used() const { return used_; }
   [[nodiscard]] std::uint64_t most() const { return most_; }
+  // Of its size, in parts per million; a packet that an idle port accepts may exceed it.
+  [[nodiscard]] std::uint64_t used_ppm() const { return on() ? used_ * 1'000'000 / config_.bytes : 0; }
 
  private:
   SharedBufferConfig config_;

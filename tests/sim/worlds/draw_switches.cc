@@ -29,6 +29,7 @@ fabric::RttTranslator::Config draw_translation(Random& random) {
   translation.increment.rule = static_cast<fabric::IncrementRule>(random.below(4));
   translation.increment.longest = 1_us + draw_up_to(random, 300_us);
   translation.increment.levels = static_cast<std::uint8_t>(draw(random, 2, 10));
+  if (one_in(random, 2)) translation.increment.window = static_cast<std::uint8_t>(draw(random, 1, 32));
   translation.rewrite = one_in(random, 2) ? fabric::Rewrite::kTr : fabric::Rewrite::kTs;
   if (one_in(random, 2)) translation.flows_max = draw(random, 1, 4);
   return translation;
@@ -38,9 +39,10 @@ fabric::RttTranslator::Config draw_translation(Random& random) {
 void draw_marks(LinkSettings& link, Random& random) {
   if (!link.clean.rate || one_in(random, 4)) return;
   fabric::MarkingConfig marking;
-  marking.low_bytes = draw(random, 0, 40'000);
-  marking.high_bytes = marking.low_bytes + draw(random, 0, 160'000);
+  marking.low = draw(random, 0, 40'000);
+  marking.high = marking.low + draw(random, 0, 160'000);
   marking.chance_ppm = draw(random, 0, 1'000'000);
+  if (one_in(random, 3)) marking.by = fabric::MarkedBy::kDelay;  // the same numbers, as nanoseconds
   link.clean.marking = marking;
   for (auto& way : link.faulty) way.marking = marking;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "fabric/marking_text.h"
 
 namespace brdma::test {
 namespace {
@@ -63,7 +64,8 @@ std::string text_of(const SwitchSettings& switches) {
                      std::to_string(edn.notices_per_second) + "/s in bursts of " + std::to_string(edn.burst);
   if (!switches.translation) return text + "\n";
   return text + "; marks become up to " + us(switches.translation->increment.longest) + " by rule " +
-         std::to_string(static_cast<int>(switches.translation->increment.rule)) + ", flows " +
+         std::to_string(static_cast<int>(switches.translation->increment.rule)) + ", window " +
+         std::to_string(switches.translation->increment.window) + ", flows " +
          std::to_string(switches.translation->flows_max) + "\n";
 }
 
@@ -72,11 +74,7 @@ std::string text_of(const WorldSettings& world, const LinkSettings& link) {
   return "link " + a + b + ": delay " + us(link.clean.delay) + ", rate " +
          (link.clean.rate ? std::to_string(link.clean.rate->bps() / 1'000'000) + " Mbit/s" : "none") + ", queue " +
          std::to_string(link.clean.queue_bytes) + ", paths " + std::to_string(link.clean.paths) + " skew " +
-         us(link.clean.skew) +
-         (link.clean.marking
-              ? ", marks " + std::to_string(link.clean.marking->low_bytes) + ".." +
-                    std::to_string(link.clean.marking->high_bytes) + " up to " + percent(link.clean.marking->chance_ppm)
-              : "") +
+         us(link.clean.skew) + (link.clean.marking ? ", marks " + fabric::print_marking(*link.clean.marking) : "") +
          "\n   " + a + " sends into " + text_of(link.faulty[0].impairments) + "   " + b + " sends into " +
          text_of(link.faulty[1].impairments);
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include "fabric/network.h"
 
@@ -38,6 +39,10 @@ TEST(FabricNetwork, ValuesAreRead) {
   EXPECT_EQ(config.link.path_loss_ppm, (std::array<std::uint32_t, kLinkPathsMax>{0, 10'000, 0, 1'000'000}));
   EXPECT_EQ(config.impaired, Impaired::kAll);
   EXPECT_EQ(config.link.marking, (MarkingConfig{20 * 1024, 80 * 1024, 100'000}));
+  ASSERT_EQ(set_option(config, "ecn", "50us,200us,10%"), std::nullopt);
+  EXPECT_EQ(config.link.marking, (MarkingConfig{50'000, 200'000, 100'000, MarkedBy::kDelay}));
+  ASSERT_EQ(set_option(config, "ecn", "40%,80%,10%"), std::nullopt);
+  EXPECT_EQ(config.link.marking, (MarkingConfig{400'000, 800'000, 100'000, MarkedBy::kOccupancy}));
   EXPECT_EQ(config.link.random_drop, (MarkingConfig{4 * 1024, 8 * 1024, 1'000'000}));
   EXPECT_EQ(config.buffer, (SharedBufferConfig{2 * 1024 * 1024, 500}));
   const TrafficClasses& classes = config.link.classes;
@@ -131,8 +136,13 @@ TEST(FabricNetwork, EachValuePrintsInAFormThatIsReadBack) {
                                     {"mtu", "2048"},
                                     {"seed", "7"},
                                     {"ecn", "20kb,80kb,0.5%"},
+                                    {"ecn", "50us,200us,10%"},
+                                    {"ecn", "0,10s,100%"},
+                                    {"ecn", "40%,100%,0.5%"},
+                                    {"ecn", "0,0,100%"},
                                     {"ecn", "off"},
                                     {"random-drop", "0,1500b,1%"},
+                                    {"random-drop", "12.5%,50%,1%"},
                                     {"buffer", "2mb,8"},
                                     {"buffer", "300kb,0.125"},
                                     {"buffer", "off"},
@@ -194,6 +204,13 @@ TEST(FabricNetwork, WrongValuesAreRefusedAndChangeNothing) {
                                     {"ecn", "80kb,20kb,1%"},
                                     {"ecn", "1kb,2kb"},
                                     {"ecn", "1kb,2kb,101%"},
+                                    {"ecn", "1kb,2ms,10%"},
+                                    {"ecn", "10%,2ms,10%"},
+                                    {"ecn", "200us,50us,10%"},
+                                    {"ecn", "50us,11s,10%"},
+                                    {"ecn", "50us,999999999999s,10%"},
+                                    {"ecn", "50%,101%,10%"},
+                                    {"ecn", "1kb,1025mb,10%"},
                                     {"ecn", "1kb,2kb,1%,"},
                                     {"random-drop", ""},
                                     {"buffer", "1kb"},
@@ -250,6 +267,20 @@ TEST(FabricNetwork, QueuesNeedARateAndTranslationNeedsMarks) {
   NetworkConfig config;
   ASSERT_EQ(set_option(config, "ecn-to-rtt", "20us"), std::nullopt);
   EXPECT_TRUE(check_network(config));
+}
+
+TEST(FabricNetwork, PartsOfTheBufferNeedABuffer) {
+  for (const std::string_view name : {"ecn", "random-drop"}) {
+    NetworkConfig config;
+    ASSERT_EQ(set_option(config, "rate", "1gbit"), std::nullopt);
+    ASSERT_EQ(set_option(config, name, "50us,200us,10%"), std::nullopt);
+    EXPECT_EQ(check_network(config), std::nullopt);
+    ASSERT_EQ(set_option(config, name, "40%,80%,10%"), std::nullopt);
+    ASSERT_TRUE(check_network(config));
+    EXPECT_EQ(check_network(config)->find(name), 0u);
+    ASSERT_EQ(set_option(config, "buffer", "2mb"), std::nullopt);
+    EXPECT_EQ(check_network(config), std::nullopt);
+  }
 }
 
 // tests design ER-11: D of memory, ports and rate, where no value is set.

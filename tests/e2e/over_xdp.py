@@ -66,7 +66,7 @@ def main():
     name, totals = sys.argv[1], Totals()
     script = importlib.import_module(name)
     os.environ.update({"BRDMA_DATAPATH": "xdp", "BRDMA_TRANSMIT": "xdp"})
-    if name == "told":
+    if name == "switch_feedback":
         script.run = totals.after(script.run)
     else:
         lab, down = LABS.get(name, ("Lab", "down"))

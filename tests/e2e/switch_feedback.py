@@ -1,6 +1,6 @@
 """Unmodified perftest programs in a lab whose switch takes part: it reports its drops, in control packets or by ICMP
 (`--edn`), or turns marks into round-trip time (`--ecn`, `--ecn-to-rtt`); and with TIMELY alone.
-   told.py --build DIRECTORY [--only TEXT]
+   switch_feedback.py --build DIRECTORY [--only TEXT]
 
 The check is that the switch's report has an effect, not how much: tests/figures measures that."""
 import argparse
@@ -25,7 +25,7 @@ SEND_LAT = ["ib_send_lat", "-s", "4096", "-n", "500"]
 
 
 def run(build, network, program, environment=None):
-    command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"told{os.getpid()}", *network, "--", *programs.with_any_clock(program)]
+    command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"feedback{os.getpid()}", *network, "--", *programs.with_any_clock(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False, env={**os.environ, **(environment or {})})
     assert done.returncode == 0, f"{' '.join(command)}: exit code {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"
     report = json.loads(done.stdout)
@@ -79,7 +79,7 @@ class Unfinished(AssertionError):
 
 
 def lab(build, *words):
-    done = subprocess.run([f"{build}/bin/brdma", "lab", words[0], "--name", f"told{os.getpid()}", *words[1:]],
+    done = subprocess.run([f"{build}/bin/brdma", "lab", words[0], "--name", f"feedback{os.getpid()}", *words[1:]],
                           capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"lab {' '.join(words)}: {done.stderr}"
     return done.stdout
@@ -91,7 +91,7 @@ def rewritten_of(build, process, before):
     while time.monotonic() < until:
         if process.poll() is not None:
             raise Unfinished(f"it ended with {before} and few more rewritten: exit code {process.returncode}")
-        shown = subprocess.run([f"{build}/bin/brdma", "lab", "show", "-j", "--name", f"told{os.getpid()}"],
+        shown = subprocess.run([f"{build}/bin/brdma", "lab", "show", "-j", "--name", f"feedback{os.getpid()}"],
                                capture_output=True, text=True, timeout=60, check=False)
         if shown.returncode == 0:
             count = json.loads(shown.stdout)["ecn"]["translated"]["rewritten"]
@@ -104,7 +104,7 @@ def rewritten_of(build, process, before):
 
 def settings_change_meanwhile(build):
     """The counts go on, so no flow starts again; and the program sees nothing but round trips."""
-    command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"told{os.getpid()}", "--rate", "200mbit", "--uplink", "off",
+    command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"feedback{os.getpid()}", "--rate", "200mbit", "--uplink", "off",
                "--ecn", "0,0,100%", "--ecn-to-rtt", "100us", "--", *programs.with_any_clock(["ib_write_bw", "-s", "65536", "-n", "1500"])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:

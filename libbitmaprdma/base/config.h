@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/seed.h"
@@ -103,9 +104,11 @@ struct WanConfig {
   Duration visit_interval = 100_ms;           // m: time between visits of the managed list
   std::uint32_t managed_rate_percent = 50;    // of the recently delivered rate, for a destination that enters the list
   std::uint32_t managed_weight_percent = 50;  // of a turn among queue pairs
-  std::uint32_t managed_rate_min_mbps = 10;   // lowest rate of a managed destination
-  std::uint32_t managed_raise_percent = 25;   // share of the lowered rate that a visit restores
-  std::uint32_t managed_wait_percent = 150;   // largest acknowledgement wait for that, of the shortest one
+  // 0 to 63, of packets of queue pairs to it (design WT-16); none: that of the program's traffic class
+  std::optional<std::uint8_t> managed_dscp{};
+  std::uint32_t managed_rate_min_mbps = 10;  // lowest rate of a managed destination
+  std::uint32_t managed_raise_percent = 25;  // share of the lowered rate that a visit restores
+  std::uint32_t managed_wait_percent = 150;  // largest acknowledgement wait for that, of the shortest one
 
   friend bool operator==(const WanConfig&, const WanConfig&) = default;
 };

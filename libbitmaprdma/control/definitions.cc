@@ -80,6 +80,16 @@ constexpr NumberSetting transfer(std::uint64_t min, std::uint64_t max) {
   return whole<&Settings::transfer, Member>(min, max);
 }
 
+constexpr std::uint8_t kNoDscp = 64;  // one more than the highest
+constexpr NumberSetting managed_dscp() {
+  return {0, kNoDscp, false,
+          [](const Settings& s) -> std::uint64_t { return s.recovery.wan.managed_dscp.value_or(kNoDscp); },
+          [](Settings& s, std::uint64_t value) {
+            auto& dscp = s.recovery.wan.managed_dscp;
+            dscp = value == kNoDscp ? std::nullopt : std::optional{static_cast<std::uint8_t>(value)};
+          }};
+}
+
 constexpr ChoiceSetting local() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.transfer.local); },
           [](Settings& s, std::size_t place) { s.transfer.local = place != 0; }};
@@ -345,6 +355,9 @@ const std::array kDefinitions{
     Definition{"wan.managed_weight_percent", "BRDMA_WAN_MANAGED_WEIGHT_PERCENT",
                "share of a managed destination's queue pairs in a turn of all", wan<&W::managed_weight_percent>(1, 100),
                kNow},
+    Definition{"wan.managed_dscp", "BRDMA_WAN_MANAGED_DSCP",
+               "DSCP of packets to a managed destination, for switches that serve it later; 64: the program's",
+               managed_dscp(), kNow},
     Definition{"wan.managed_rate_min_mbps", "BRDMA_WAN_MANAGED_RATE_MIN_MBPS", "lowest rate of a managed destination",
                wan<&W::managed_rate_min_mbps>(1, 1'000'000), kNow},
     Definition{"wan.managed_raise_percent", "BRDMA_WAN_MANAGED_RAISE_PERCENT",

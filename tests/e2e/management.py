@@ -430,6 +430,21 @@ def destinations_are_managed(lab):
         lab.ask("h2", "managed", *words, code=2)
 
 
+def destinations_are_managed_by_class(lab):
+    """Class 0 of the switch's queue to the server is for DSCP 8: no packet takes it until the server is managed."""
+    lab.traffic()
+    lab.ask("h2", "recovery", "set", "dev", "brdma_eth0", "visit_interval_us", "60000000", "managed_dscp", "8")
+
+    def packets_of_class():
+        to_server = only([link for link in lab.switch()["links"] if link["host"] == "h1"])
+        return [counted["packets"] for counted in to_server["queue"]["classes"]]
+
+    before = packets_of_class()
+    assert before[0] == 0 < before[1], before
+    only(lab.ask_json("h2", "managed", "add", "10.77.0.1"))
+    lab.wait_for("packets of class 0", "h2", "managed", until=lambda managed: managed and packets_of_class()[0] > 100)
+
+
 # Case and its network.
 CASES = {
     round_trips_are_never_told_too_short: ["--rate", "200mbit", "--delay", "2ms", "--seed", "27"],
@@ -440,6 +455,7 @@ CASES = {
     mistakes_are_told: [],
     capabilities_are_told: [],
     destinations_are_managed: ["--delay", "1ms", "--seed", "29"],
+    destinations_are_managed_by_class: ["--rate", "1gbit", "--uplink", "off", "--classes", "1,1", "--dscp", "8=0", "--seed", "31"],
     events_are_told: ["--loss", "1%", "--seed", "23"],
     paths_are_told: ["--paths", "4", "--skew", "20us", "--path-loss", "0,0,100%", "--seed", "25"],
     alarms_are_raised_and_cleared: ["--loss", "8%", "--seed", "24"],

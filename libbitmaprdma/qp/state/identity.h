@@ -64,6 +64,7 @@ struct Identity {
   bool peer_reads_waited = false;             // likewise: the waiting time of acknowledged packets
   bool peer_knows_copies = false;             // likewise: copies of READ requests
   bool peer_knows_link_state = false;         // likewise: link-state inquiries
+  bool peer_managed = false;                  // its packets leave with wan.managed_dscp, if that is set
   LocalState local_state = LocalState::kOff;  // is its data fetched from its memory, or why not
   std::uint32_t peer_window = 0;
   std::uint32_t sending_paths = 1;    // for spraying: our source ports, at most as many as the peer distinguishes
@@ -75,7 +76,7 @@ struct Identity {
   void forget_peer() {
     own_token = peer_token = 0;
     bitmap_agreed = peer_reads_piggybacks = peer_reads_operations = peer_reads_ranges = peer_reads_waited =
-        peer_knows_copies = peer_knows_link_state = false;
+        peer_knows_copies = peer_knows_link_state = peer_managed = false;
     peer_window = 0;
     sending_paths = receiving_paths = 1;
     peer_credit = {};

@@ -44,6 +44,7 @@ class QueuePair::Management {
   void set_recovery(const RecoveryConfig* recovery, Instant now) const;
   // Precondition of this and the next two: RC.
   void set_managed(congestion::ManagedDestination* destination) const {
+    pair_.identity_.peer_managed = destination != nullptr;
     qp::RequesterManagement{pair_.requester_}.set_managed(destination);
   }
   void follow_irn(const qp::IrnTimeouts& timeouts) const {

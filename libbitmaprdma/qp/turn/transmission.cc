@@ -10,11 +10,12 @@
 namespace brdma {
 namespace qp {
 
-std::uint8_t marked_traffic_class(const Identity& id) {
+std::uint8_t changed_traffic_class(const Identity& id) {
   constexpr std::uint8_t kEcnMask = 3, kEct0 = 2, kEct1 = 1;  // of the traffic class (RFC 3168)
-  const auto with = [&id](std::uint8_t ecn) {
-    return static_cast<std::uint8_t>((id.attributes.traffic_class & ~kEcnMask) | ecn);
-  };
+  const std::uint8_t chosen = id.attributes.traffic_class;    // by the program
+  const auto& dscp = id.recovery->wan.managed_dscp;
+  const unsigned upper = id.peer_managed && dscp ? *dscp << 2u : chosen & ~unsigned{kEcnMask};
+  const auto with = [upper](unsigned ecn) { return static_cast<std::uint8_t>(upper | ecn); };
   switch (id.recovery->congestion.ecn) {
     case EcnField::kAuto:
       break;
@@ -25,7 +26,7 @@ std::uint8_t marked_traffic_class(const Identity& id) {
     case EcnField::kEct1:
       return with(kEct1);
   }
-  return takes_marks(id.recovery->congestion) ? with(kEct0) : id.attributes.traffic_class;
+  return with(takes_marks(id.recovery->congestion) ? kEct0 : chosen & kEcnMask);
 }
 
 }  // namespace qp

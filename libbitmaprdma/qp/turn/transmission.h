@@ -7,16 +7,17 @@
 namespace brdma {
 namespace qp {
 
-// Of outgoing packets: with ECN bits where the settings, or a congestion control that takes marks, want them.
-[[nodiscard]] std::uint8_t marked_traffic_class(const Identity& id);
+// Of outgoing packets: with ECN bits where the settings, or a congestion control that takes marks, want them; and with
+// a DSCP of its own towards a managed destination (design WT-16).
+[[nodiscard]] std::uint8_t changed_traffic_class(const Identity& id);
 [[nodiscard]] inline bool takes_marks(const CongestionConfig& config) {
   return config.control == CongestionControl::kDcqcn || config.control == CongestionControl::kBoth;
 }
 [[nodiscard]] inline std::uint8_t traffic_class(const Identity& id) {
   const CongestionConfig& config = id.recovery->congestion;
-  if (config.ecn == EcnField::kAuto && !takes_marks(config)) [[likely]]
+  if (config.ecn == EcnField::kAuto && !takes_marks(config) && !id.peer_managed) [[likely]]
     return id.attributes.traffic_class;
-  return marked_traffic_class(id);
+  return changed_traffic_class(id);
 }
 
 }  // namespace qp

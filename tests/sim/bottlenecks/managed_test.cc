@@ -1,9 +1,11 @@
-// A managed destination's queue pairs have a shorter turn among those of their host (lower priority).
+// A managed destination's queue pairs have a shorter turn among those of their host, and their packets another DSCP
+// (lower priority).
 // tests design WT-10, WT-16
 #include <gtest/gtest.h>
 
 #include <array>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "sim/world.h"
@@ -14,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kRate = 1'000'000'000;  // the sender's rate, for two receivers
 constexpr std::uint32_t kRequest = 65536, kUnderWay = 16, kWindow = 1024;
+constexpr int kDscp = 8;  // less than best effort (CS1)
 
 class TwoReceivers : public testing::Test {
  protected:
@@ -30,6 +33,7 @@ class TwoReceivers : public testing::Test {
       host.engine.receive_bytes = kWindow * 4096;
       host.engine.recovery.wan.managed_rate_percent = 100;  // the turn alone
       host.engine.recovery.wan.managed_weight_percent = 50;
+      host.engine.recovery.wan.managed_dscp = kDscp;
       host.engine.recovery.wan.visit_interval = 60_s;
       if (i == 0) host.output_rate = Bandwidth::from_bps(kRate);
       hosts[i] = &world.add_host(host);
@@ -43,6 +47,17 @@ class TwoReceivers : public testing::Test {
       endpoint.send_wr_max = kUnderWay;
       pairs[i] = std::make_unique<StreamPair>(world, *hosts[0], *hosts[i + 1], endpoint, i, kRequest);
     }
+  }
+  // Of the sender's packets to each receiver, in the next milliseconds.
+  std::array<std::set<int>, 2> traffic_classes() {
+    std::array<std::set<int>, 2> seen;
+    world.set_filter([&](const sim::Host& from, const sim::Packet& packet) {
+      if (&from == hosts[0]) seen[packet.destination == hosts[1]->address() ? 0 : 1].insert(packet.traffic_class);
+      return true;
+    });
+    (void)share_of_first(20_ms);
+    world.set_filter({});
+    return seen;
   }
   // Goodput of the first receiver relative to the second.
   double share_of_first(Duration how_long) {
@@ -73,6 +88,16 @@ TEST_F(TwoReceivers, AManagedDestinationHasHalfATurn) {
   ASSERT_TRUE(hosts[0]->engine().release_destination(hosts[2]->address(), world.now()).ok());
   hosts[0]->touch();
   EXPECT_NEAR(share_of_first(200_ms), 1, 0.05);
+}
+
+// Of two destinations only the managed one's packets are of the lower class.
+TEST_F(TwoReceivers, AManagedDestinationsPacketsHaveAnotherDscp) {
+  using Seen = std::array<std::set<int>, 2>;
+  EXPECT_EQ(traffic_classes(), (Seen{{{0}, {0}}}));
+  ASSERT_TRUE(hosts[0]->engine().manage_destination(hosts[2]->address(), world.now()).ok());
+  EXPECT_EQ(traffic_classes(), (Seen{{{0}, {kDscp << 2}}}));
+  ASSERT_TRUE(hosts[0]->engine().release_destination(hosts[2]->address(), world.now()).ok());
+  EXPECT_EQ(traffic_classes(), (Seen{{{0}, {0}}}));
 }
 
 }  // namespace

@@ -122,8 +122,9 @@ Error set_buffer(SharedBufferConfig& buffer, std::string_view value) {
   std::optional<std::uint64_t> alpha = SharedBufferConfig{}.alpha_per_mille;
   if (comma != std::string_view::npos) alpha = parse_quantity(value.substr(comma + 1), kRatioUnits);
   if (!bytes || *bytes < kQueueBytesMin || *bytes > kQueueBytesMax || !alpha || *alpha == 0 || *alpha > kAlphaMax) {
-    return wrong("buffer", value,
-                 "a size, and behind a comma how much of what is free a queue may take (0.001 to 64): 2mb,0.5");
+    return wrong(
+        "buffer", value,
+        "a size (1500 to 1024mb), and behind a comma how much of what is free a queue may take (0.001 to 64): 2mb,0.5");
   }
   buffer = {*bytes, static_cast<std::uint32_t>(*alpha)};
   return {};
@@ -213,7 +214,8 @@ Error set_link_state(std::optional<LinkStateLimits>& limits, std::string_view va
   constexpr std::uint64_t kThousandth = 1'000, kWhole = 1'000'000;  // parts per million
   if (!queue || !speed || *queue < kThousandth || *queue > kWhole || *queue % kThousandth != 0 || *speed > kWhole ||
       *speed % kThousandth != 0) {
-    return wrong("link-state", value, "on, off, or a queue's part and a rate's such as 75%,50% (in steps of 0.1%)");
+    return wrong("link-state", value,
+                 "on, off, or a queue's part and a rate's such as 75%,50% (at most 100%, in steps of 0.1%)");
   }
   const auto high = static_cast<std::uint32_t>(*queue / kThousandth),
              low = static_cast<std::uint32_t>(*speed / kThousandth);

@@ -62,6 +62,46 @@ TEST_P(CommandLine, MisuseIsRefusedWithTwo) {
   }
 }
 
+// Whatever the number: too large for its range, for 64 bits, or for 64 bits once its unit is applied.
+TEST_P(CommandLine, ANumberBeyondItsRangeIsRefusedAndTheRangeShown) {
+  const std::string huge = "99999999999999999999";
+  struct Case {
+    std::vector<std::string> words;
+    std::string range;
+  };
+  for (const Case& each : std::vector<Case>{
+           {{"event", "since", "87601h"}, "at most 87600h"},
+           {{"event", "since", "5256001m"}, "at most 87600h"},
+           {{"event", "since", "315360001"}, "at most 87600h"},
+           {{"event", "since", "1000000000h"}, "at most 87600h"},
+           {{"event", "since", "9223372036854775807s"}, "at most 87600h"},
+           {{"event", "since", huge + "h"}, "at most 87600h"},
+           {{"event", "since", "-1s"}, "at most 87600h"},
+           {{"lab", "up", "--hosts", huge}, "1 to 64"},
+           {{"lab", "up", "--wait", huge}, "0 to 3600"},
+           {{"lab", "top", "--interval", huge}, "10 to 3600000"},
+           {{"lab", "top", "--count", huge}, "1 to 1000000"},
+           {{"lab", "up", "--delay", huge + "s"}, "at most 10s"},
+           {{"lab", "up", "--delay", "11s"}, "at most 10s"},
+           {{"lab", "up", "--rate", huge + "gbit"}, "8kbit to 400gbit"},
+           {{"lab", "up", "--queue", huge + "mb"}, "1500 to 1024mb"},
+           {{"recovery", "retransmit", "qp", "3", "psn", huge}, "0..16777215"},
+           {{"recovery", "retransmit", "qp", "3", "packets", huge}, "1..1048576"},
+           {{"resource", "show", "qp", "lqpn", huge}, "0 to 16777215"},
+           {{"resource", "show", "qp", "lqpn", "0x1000000"}, "0 to 16777215"},
+           {{"recovery", "set", "depth_max", huge}, "0..1048576"},
+           {{"recovery", "set", "age_max_us", huge}, ".."},
+       }) {
+    const Outcome outcome = run(brdma(each.words));
+    EXPECT_EQ(outcome.exit_code, 2) << testing::PrintToString(each.words) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(each.range)) << testing::PrintToString(each.words);
+  }
+  for (const char* since : {"87600h", "5256000m", "315360000s", "0"}) {
+    const Outcome outcome = run(brdma({"event", "since", since}));
+    EXPECT_NE(outcome.exit_code, 2) << since << outcome.err;
+  }
+}
+
 TEST_P(CommandLine, FailureIsOneAndSaysWhatToDo) {
   const Outcome missing = run(lab("exec", {"h1", "true"}));
   EXPECT_EQ(missing.exit_code, 1);

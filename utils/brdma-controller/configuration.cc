@@ -46,7 +46,7 @@ void take_link(const toml::table& table, PortNames& names, ctl::NetworkMap& map)
   ctl::LinkFacts facts;
   if (table.contains("delay")) {
     const auto ns = fabric::parse_quantity(text_of(table, "delay"), fabric::kTimeUnits);
-    if (!ns || *ns > kDelayMax) refuse("link: delay: expected a time like 10ms");
+    if (!ns || *ns > kDelayMax) refuse("link: delay: expected a time like 10ms, at most 10s");
     facts.delay = Duration::from_ns(static_cast<std::int64_t>(*ns));
   }
   const auto [from_a, from_b] = names.next(*a, *b);

@@ -34,6 +34,8 @@ std::int64_t unix_ns() {
       .count();
 }
 
+constexpr std::int64_t kSinceHoursMax = 87'600;  // ten years; in nanoseconds it fits 64 bits
+
 // "10", "10s", "5m", "2h"
 std::int64_t seconds_of(const std::string& text) {
   std::int64_t number = 0;
@@ -41,8 +43,9 @@ std::int64_t seconds_of(const std::string& text) {
   const auto [stopped, error] = std::from_chars(text.data(), end, number);
   const std::string unit{stopped, end};
   const std::int64_t factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  if (error != std::errc{} || factor == 0 || number < 0 || number > 1'000'000'000) {
-    throw UsageError("'" + text + "' is no time: 10s, 5m, 2h");
+  if (error != std::errc{} || factor == 0 || number < 0 || number > kSinceHoursMax * 3600 / factor) {
+    throw UsageError("since '" + text + "': expected a time such as 10s, 5m or 2h, at most " +
+                     std::to_string(kSinceHoursMax) + "h");
   }
   return number * factor;
 }

@@ -19,7 +19,7 @@ std::uint32_t queue_pair_number(const std::string& text) {
   std::uint32_t number = 0;
   const auto [stopped, error] = std::from_chars(begin, end, number, hex ? 16 : 10);
   if (error != std::errc{} || stopped != end || begin == end || number > 0xFF'FFFF) {
-    throw UsageError("'" + text + "' is no queue pair number: 'brdma resource show qp' lists them");
+    throw UsageError("'" + text + "' is no queue pair number (0 to 16777215): 'brdma resource show qp' lists them");
   }
   return number;
 }

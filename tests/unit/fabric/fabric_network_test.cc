@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fabric/network.h"
 
@@ -251,6 +252,47 @@ TEST(FabricNetwork, WrongValuesAreRefusedAndChangeNothing) {
     ASSERT_TRUE(error) << name << ' ' << value;
     EXPECT_NE(error->find(name), std::string::npos) << *error;
     EXPECT_EQ(config, NetworkConfig{}) << name << ' ' << value;
+  }
+}
+
+// Just beyond the range, beyond 64 bits, and beyond them once the unit is applied.
+TEST(FabricNetwork, ANumberBeyondItsRangeIsRefusedAndTheRangeShown) {
+  struct Option {
+    std::string name, before, after;  // of the number
+    std::string beyond, range;
+  };
+  for (const Option& each : std::vector<Option>{{"loss", "", "%", "101", "at most 100%"},
+                                                {"burst-loss", "1%,", "", "10001", "1 to 10000"},
+                                                {"reorder", "1%,", "", "1001", "1 to 1000"},
+                                                {"delay", "", "s", "11", "at most 10s"},
+                                                {"jitter", "", "s", "2", "at most 1s"},
+                                                {"rate", "", "gbit", "401", "8kbit to 400gbit"},
+                                                {"uplink", "", "gbit", "401", "8kbit to 400gbit"},
+                                                {"queue", "", "mb", "1025", "1500 to 1024mb"},
+                                                {"paths", "", "", "9", "1 to 8"},
+                                                {"skew", "", "s", "11", "at most 10s"},
+                                                {"path-loss", "1%,", "%", "101", "at most 100%"},
+                                                {"ecn", "0,", "mb,1%", "1025", "at most 1024mb"},
+                                                {"ecn", "0,", "s,1%", "11", "10s"},
+                                                {"random-drop", "0,", "mb,1%", "1025", "at most 1024mb"},
+                                                {"buffer", "", "mb", "1025", "1500 to 1024mb"},
+                                                {"buffer", "1mb,", "", "65", "0.001 to 64"},
+                                                {"classes", "1,", "", "65", "1 to 64"},
+                                                {"dscp", "", "=0", "64", "0 to 63"},
+                                                {"dscp", "1=", "", "8", "0 to 7"},
+                                                {"ecn-to-rtt", "", "s", "2", "at most 1s"},
+                                                {"ecn-to-rtt", "1us,window=", "", "256", "1 to 255"},
+                                                {"link-state", "50%,", "%", "101", "at most 100%"},
+                                                {"seed", "", "", "1000000000001", "at most 1000000000000"}}) {
+    for (const std::string& number : {each.beyond, std::string{"9223372036854775808"}, std::string{"999999999999"},
+                                      std::string{"18446744073709551617"}, std::string(200, '9')}) {
+      if (each.name == "seed" && number == "999999999999") continue;
+      NetworkConfig config;
+      const auto error = set_option(config, each.name, each.before + number + each.after);
+      ASSERT_TRUE(error) << each.name << ' ' << number;
+      EXPECT_NE(error->find(each.range), std::string::npos) << *error;
+      EXPECT_EQ(config, NetworkConfig{}) << each.name << ' ' << number;
+    }
   }
 }
 

@@ -27,7 +27,7 @@ Json link_json(const recovery::LinkFacts& link) {
           {"switch", link.switch_id}, {"port", link.port},
           {"speed", link.speed},      {"link_rate", link.link_rate},
           {"queue", link.queue},      {"queue_limit", link.queue_limit},
-          {"drops", link.drops}};
+          {"drops", link.drops},      {"switch_speed", link.switch_speed}};
 }
 
 std::optional<recovery::LinkFacts> parse_link(const Json& json) {
@@ -39,7 +39,9 @@ std::optional<recovery::LinkFacts> parse_link(const Json& json) {
   const bool whole = take(json, "hop", link.hop) && take(json, "switch", link.switch_id) &&
                      take(json, "port", link.port) && take(json, "speed", link.speed) &&
                      take(json, "link_rate", link.link_rate) && take(json, "queue", link.queue) &&
-                     take(json, "queue_limit", link.queue_limit) && take(json, "drops", link.drops);
+                     take(json, "queue_limit", link.queue_limit) && take(json, "drops", link.drops) &&
+                     // An older process does not state it.
+                     (!json.contains("switch_speed") || take(json, "switch_speed", link.switch_speed));
   return whole ? std::optional{link} : std::nullopt;
 }
 

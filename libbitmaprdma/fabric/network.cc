@@ -16,6 +16,8 @@ constexpr std::uint64_t kJitterNsMax = 1'000'000'000;
 constexpr std::uint64_t kDelayNsMax = 10'000'000'000;
 constexpr std::uint64_t kRateBpsMin = 8'000;
 constexpr std::uint64_t kRateBpsMax = 400'000'000'000;
+constexpr std::uint64_t kPacketRateMin = 1'000;
+constexpr std::uint64_t kPacketRateMax = 16'000'000'000;
 constexpr std::uint64_t kQueueBytesMin = 1'500;
 constexpr std::uint64_t kQueueBytesMax = 1u << 30;
 
@@ -77,6 +79,18 @@ Error set_rate(std::optional<Bandwidth>& rate, std::string_view name, std::strin
 }
 std::string print_rate(const std::optional<Bandwidth>& rate) {
   return rate ? print_quantity(rate->bps(), kRateUnits) : "off";
+}
+Error set_switch_rate(std::optional<std::uint64_t>& rate, std::string_view value) {
+  if (value == "off" || value == "0") {
+    rate.reset();
+    return {};
+  }
+  const auto packets = parse_quantity(value, kPacketRateUnits);
+  if (!packets || *packets < kPacketRateMin || *packets > kPacketRateMax) {
+    return wrong("switch-rate", value, "packets a second such as 2mpps or 500kpps (1kpps to 16gpps), or off");
+  }
+  rate = *packets;
+  return {};
 }
 Error set_uplink(UplinkConfig& uplink, std::string_view value) {
   UplinkConfig wanted{.same = value == "same"};
@@ -252,6 +266,7 @@ enum class Option : std::uint8_t {
   kEcn,
   kRandomDrop,
   kBuffer,
+  kSwitchRate,
   kClasses,
   kDscp,
   kEdn,
@@ -280,6 +295,7 @@ constexpr std::array kOptions{
     NetworkOption{"ecn", "MIN,MAX,P", "mark packets that find so long a queue, or delay; up to P", true},
     NetworkOption{"random-drop", "MIN,MAX,P", "drop them instead", true},
     NetworkOption{"buffer", "SIZE,ALPHA", "queues share SIZE; each may take ALPHA of what is free", true},
+    NetworkOption{"switch-rate", "RATE|off", "packets that each switch can process: 2mpps", true},
     NetworkOption{"classes", "W,W,...", "queues of each port: strict, or their weight", true},
     NetworkOption{"dscp", "D=C,D=C,...", "which class a DSCP takes; others the last", true},
     NetworkOption{"edn", "roce|icmp|off", "notify a packet's sender that the switch has dropped it", true},
@@ -339,6 +355,8 @@ std::optional<std::string> set_option(NetworkConfig& config, std::string_view na
       return set_curve(config.link.random_drop, name, value);
     case Option::kBuffer:
       return set_buffer(config.buffer, value);
+    case Option::kSwitchRate:
+      return set_switch_rate(config.switch_rate, value);
     case Option::kClasses:
       if (parse_classes(config.link.classes, value)) return {};
       return wrong(name, value, "up to 8 of strict or a weight, 1 to 64: strict,4,1");
@@ -399,6 +417,8 @@ std::string get_option(const NetworkConfig& config, std::string_view name) {
       return print_curve(config.link.random_drop);
     case Option::kBuffer:
       return print_buffer(config.buffer);
+    case Option::kSwitchRate:
+      return config.switch_rate ? print_quantity(*config.switch_rate, kPacketRateUnits) : "off";
     case Option::kClasses:
       return print_classes(config.link.classes);
     case Option::kDscp:

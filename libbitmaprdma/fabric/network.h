@@ -3,6 +3,7 @@
 //   chance   1%  0.05%  20ppm  0            parts per million, at most 100 %
 //   time     50us  1.5ms  200ns  0          at most 10 s (jitter: 1 s)
 //   rate     10gbit  2.5gbit  100mbit  off  decimal multiples of bit/s, 8 kbit .. 400 gbit; uplink: same, too
+//   packet rate  2mpps  500kpps  off        packets a second, 1 kpps .. 16 gpps
 //   size     256kb  1mb  1500               bytes; kb and mb are 1024 and 1024^2
 //   chances  0,0,5%                         of the first path, the second, ...; those not named 0
 //   curve    20kb,80kb,10%                  none below the first value, this chance just below the second, all from
@@ -46,6 +47,7 @@ struct NetworkConfig {
   Impaired impaired = Impaired::kRoce;
   EdnForm edn = EdnForm::kOff;                  // the switch notifies senders of its drops (design DN-8)
   SharedBufferConfig buffer{};                  // shared by the queues towards the hosts
+  std::optional<std::uint64_t> switch_rate{};   // packets a second that each switch can process (design WT-8)
   std::optional<MarkTranslation> ecn_to_rtt{};  // marks become round-trip time (design ER-17)
   std::optional<LinkStateLimits> link_state{};  // a topology's switches answer inquiries and report (design WT-7)
   std::uint32_t mtu = 4096;                     // path MTU of a RoCE device: 1024, 2048 or 4096

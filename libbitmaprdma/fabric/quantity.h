@@ -21,6 +21,8 @@ inline constexpr std::array kChanceUnits{Unit{"ppm", 1}, Unit{"%", 10'000}};
 inline constexpr std::array kRateUnits{Unit{"bit", 1}, Unit{"kbit", 1'000}, Unit{"mbit", 1'000'000},
                                        Unit{"gbit", 1'000'000'000}};
 inline constexpr std::array kSizeUnits{Unit{"", 1}, Unit{"b", 1}, Unit{"kb", 1024}, Unit{"mb", 1024 * 1024}};
+inline constexpr std::array kPacketRateUnits{Unit{"pps", 1}, Unit{"kpps", 1'000}, Unit{"mpps", 1'000'000},
+                                             Unit{"gpps", 1'000'000'000}};
 inline constexpr std::array kRatioUnits{Unit{"", 1'000}};  // in thousandths
 
 // In the smallest unit; nothing if it is no number, has no or an unknown unit, or is no whole number of smallest units.

@@ -25,6 +25,7 @@ struct LinkFacts {
   std::uint64_t speed = 0, link_rate = 0;    // bytes a second; a rate of 0: not bounded
   std::uint32_t queue = 0, queue_limit = 0;  // bytes; a limit of 0: not bounded
   std::uint64_t drops = 0, timestamp = 0;
+  std::uint64_t switch_speed = 0;  // packets a second that the hop can process; 0: not bounded or not stated
 };
 [[nodiscard]] bool is_congested(const LinkFacts& link, const WanConfig& config);
 

@@ -13,6 +13,7 @@ namespace brdma::sim {
 
 RoutedNetwork::~RoutedNetwork() {
   for (Way& way : ways_) way.link->clear(pool_);
+  for (auto& router : routers_) router->processor.clear([this](PacketIndex packet) { pool_.discard(packet); });
 }
 
 RouterNode& RoutedNetwork::add_router(const fabric::SharedBufferConfig& memory) {
@@ -72,7 +73,9 @@ void RoutedNetwork::answer_inquiries(const fabric::LinkStateAgent::Config& confi
 fabric::PortFacts RoutedNetwork::facts(const RouterNode& router, std::uint32_t port, Instant now) {
   Way& way = ways_[router.ports[port]];
   way.link->advance(now);
-  return fabric::port_facts(*way.link, way.built_rate, way.up);
+  fabric::PortFacts facts = fabric::port_facts(*way.link, way.built_rate, way.up);
+  facts.switch_speed = router.processor.rate().value_or(0);
+  return facts;
 }
 
 fabric::PortFacts RoutedNetwork::facts(const RouterNode& from, const RouterNode& to, Instant now) {
@@ -159,10 +162,21 @@ void RoutedNetwork::deliver(Instant now) {
       if (way.to.host != nullptr) {
         way.to.host->handle_arrival(*packet, now);
       } else {
-        route(*way.to.router, *packet, now);
+        process(*way.to.router, *packet, now);
       }
     }
   }
+  for (auto& router : routers_) {
+    while (auto done = router->processor.poll(now)) route(*router, done->item, done->at);
+  }
+}
+
+void RoutedNetwork::process(RouterNode& router, PacketIndex packet, Instant now) {
+  if (router.processor.passes_at_once()) return route(router, packet, now);
+  if (router.processor.accept(packet, now)) return;
+  PacketOwner mine{pool_, router.notifier.get(), nullptr};
+  mine.dropped(packet, router.processor.drain(now), now);
+  mine.discard(packet);
 }
 
 void RoutedNetwork::route(RouterNode& router, PacketIndex index, Instant now) {
@@ -204,6 +218,7 @@ std::optional<Instant> RoutedNetwork::next_timeout() const {
   for (const auto& router : routers_) {
     if (router->notifier) sooner(router->notifier->next_timeout());
     if (router->agent) sooner(router->agent->next_timeout());
+    sooner(router->processor.next_timeout());
   }
   return next;
 }

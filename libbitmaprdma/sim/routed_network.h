@@ -16,6 +16,7 @@
 
 #include "base/units.h"
 #include "fabric/link.h"
+#include "fabric/processor.h"
 #include "fabric/routing/router.h"
 #include "fabric/switch/drop_notifier.h"
 #include "fabric/switch/ecn_marks.h"
@@ -37,6 +38,7 @@ struct RouterNode {
   std::unique_ptr<fabric::DropNotifier> notifier{};
   std::unique_ptr<fabric::RttTranslator> translator{};
   std::unique_ptr<fabric::LinkStateAgent> agent{};
+  fabric::Processor<PacketIndex> processor{};  // of packets that come to it; not bounded: they pass at once
   fabric::EcnMarks marks;
 };
 
@@ -98,6 +100,7 @@ class RoutedNetwork {
   [[nodiscard]] std::uint32_t port_to(const RouterNode& from, const End& to) const;
   [[nodiscard]] Way& way_to(const RouterNode& from, const RouterNode& to);
   [[nodiscard]] const fabric::Link<PacketIndex>& find(const RouterNode& from, const End& to) const;
+  void process(RouterNode& router, PacketIndex packet, Instant now);
   void route(RouterNode& router, PacketIndex packet, Instant now);
   void pass_agent(RouterNode& router, PacketIndex packet, const fabric::FiveTuple& flow, std::uint32_t port,
                   Instant now);

@@ -11,9 +11,14 @@ namespace {
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
 constexpr std::uint32_t kVersionBits = std::uint32_t{kControlVersion} << 28;
 constexpr std::uint32_t kFlagOverLimits = 1u << 24;
-constexpr std::size_t kHopAt = 4;
+constexpr std::size_t kHopAt = 4, kSwitchSpeedAt = 5;
 
 std::uint64_t at_most(std::uint64_t value, std::uint64_t limit) { return limit == 0 ? value : std::min(value, limit); }
+
+std::uint32_t thousands(std::uint64_t speed) {
+  if (speed == 0) return 0;
+  return static_cast<std::uint32_t>(std::clamp(speed, kSwitchSpeedUnit, kSwitchSpeedMax) / kSwitchSpeedUnit);
+}
 
 }  // namespace
 
@@ -50,6 +55,7 @@ std::optional<LinkStateFeedback> parse_link_state_feedback(ConstBytes body) {
   feedback.over_limits = (word & kFlagOverLimits) != 0;
   feedback.destination_qpn = word & kMask24;
   feedback.hop = load_u8(p + kHopAt);
+  feedback.switch_speed = load_be24(p + kSwitchSpeedAt) * kSwitchSpeedUnit;
   feedback.nonce = load_be64(p + 8);
   feedback.switch_id = load_be32(p + 16);
   feedback.port = load_be32(p + 20);
@@ -70,6 +76,7 @@ std::size_t emit_link_state_feedback(const LinkStateFeedback& feedback, std::byt
   store_be32(out, kVersionBits | (feedback.over_limits ? kFlagOverLimits : 0) | (feedback.destination_qpn & kMask24));
   const std::uint64_t rate = std::min(feedback.link_rate, kLinkRateMax);
   store_u8(out + kHopAt, feedback.hop);
+  store_be24(out + kSwitchSpeedAt, thousands(feedback.switch_speed));
   store_be64(out + 8, feedback.nonce);
   store_be32(out + 16, feedback.switch_id);
   store_be32(out + 20, feedback.port);

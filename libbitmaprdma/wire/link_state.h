@@ -39,16 +39,19 @@ struct LinkStateFeedback {
   std::uint32_t queue = 0;      // waiting
   std::uint32_t queue_limit = 0;  // maximum that may wait; 0: not bounded; else no less than `queue`
   std::uint64_t drops = 0;        // packets dropped there because the queue was full, since the switch began
-  std::uint64_t timestamp = 0;    // time of making this, the hop's clock in ns
+  // Packets a second that the whole switch can process (design WT-8), in whole thousands; 0: not bounded or not stated.
+  std::uint64_t switch_speed = 0;
+  std::uint64_t timestamp = 0;  // time of making this, the hop's clock in ns
   friend bool operator==(const LinkStateFeedback&, const LinkStateFeedback&) = default;
 };
 // nullopt: too short, or impossible contents (kBadControl): a speed above the link's rate, a rate that no link has, a
 // queue above its limit.
 inline constexpr std::size_t kLinkStateFeedbackSize = 64;
 static_assert(kLinkStateFeedbackSize <= kLinkStateInquirySize);
+inline constexpr std::uint64_t kSwitchSpeedUnit = 1'000, kSwitchSpeedMax = 0xFF'FFFF * kSwitchSpeedUnit;
 inline constexpr std::uint64_t kLinkRateMax = std::uint64_t{1} << 44;  // 140 Tbit/s
 [[nodiscard]] std::optional<LinkStateFeedback> parse_link_state_feedback(ConstBytes body);
-// Speed and queue are cut to rate and limit.
+// Speed and queue are cut to rate and limit, the switch's speed to whole thousands: 1,000 at least, if it has one.
 std::size_t emit_link_state_feedback(const LinkStateFeedback& feedback, std::byte* out);
 
 }  // namespace brdma::wire

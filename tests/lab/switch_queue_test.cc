@@ -93,6 +93,23 @@ TEST_P(SwitchQueue, SharedMemoryAndRandomDropLoseWhatTheyCount) {
   EXPECT_GT(all.at("total").at("random_dropped"), 20);
 }
 
+// tests design WT-8
+TEST_P(SwitchQueue, TheSwitchsOwnRateDropsWhatItCannotProcess) {
+  up({"--switch-rate", "2kpps"});
+  Stream stream = burst();
+  stream.count = 3'000;  // in 0.18 s: 360 are processed meanwhile, and 1,024 wait
+  Values seen = send_stream(stream);
+  const nlohmann::json all = show();
+  const nlohmann::json& processing = all.at("processing");
+  const nlohmann::json& flow = all.at("flows").at("busiest").at(0);
+  EXPECT_GT(flow.at("dropped"), 500);
+  EXPECT_EQ(seen["received"] + flow.at("dropped").get<long long>(), 3'000);
+  EXPECT_GE(processing.at("dropped"), flow.at("dropped")) << "packets of the kernels' own as well";
+  EXPECT_EQ(processing.at("longest"), 1'024);
+  set({"--switch-rate", "off"});
+  EXPECT_EQ(send_stream(burst())["received"], 1'000);
+}
+
 TEST_P(SwitchQueue, FlowsAreCountedAndTopShowsQueues) {
   up({"--rate", "1gbit", "--uplink", "off", "--ecn", "100kb,200kb,10%"});
   Values seen = send_stream({.count = 500});

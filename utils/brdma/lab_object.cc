@@ -100,7 +100,7 @@ void add_network(Json& description, const Json& network) {
     description["switches"] = network.at("switches");
     description["topology_links"] = network.at("links");
   }
-  for (const char* const key : {"total", "buffer", "ecn", "flows", "edn", "switch_trouble"}) {
+  for (const char* const key : {"total", "buffer", "processing", "ecn", "flows", "edn", "switch_trouble"}) {
     description[key] = with_switch ? network.at(key) : Json{};
   }
 }

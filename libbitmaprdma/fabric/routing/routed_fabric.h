@@ -2,7 +2,7 @@
 // packet's hop limit and forwards it to the port of the longest prefix; each flow takes one of several equal-cost
 // ports. Sans-I/O like fabric/link.h; packets are values of the owner's type here too.
 //
-//   host -> link -> router -> link -> router -> ... -> link -> host
+//   host -> link -> router (fabric/processor.h) -> link -> router -> ... -> link -> host
 //
 // A link has two directions, each with its own faults, queue, rate and delay. A link that is down accepts nothing, and
 // a cut loses the packets on it: both are counted. Routes stay: a controller or `brdma lab route` replaces them to move
@@ -29,6 +29,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "fabric/link.h"
+#include "fabric/processor.h"
 #include "fabric/routing/five_tuple.h"
 #include "fabric/routing/router.h"
 #include "fabric/switch/shared_buffer.h"
@@ -94,6 +95,12 @@ class RoutedFabric {
   void configure_buffer(std::uint32_t router, const SharedBufferConfig& memory) {
     routers_[router]->buffer.configure(memory);
   }
+  [[nodiscard]] const ProcessorCounters& processing(std::uint32_t router) const {
+    return routers_[router]->processor.counters();
+  }
+  void configure_processor(std::uint32_t router, std::optional<std::uint64_t> packets_per_second) {
+    routers_[router]->processor.configure(packets_per_second);
+  }
   [[nodiscard]] std::span<const std::uint32_t> ports(std::uint32_t router) const { return routers_[router]->ports; }
   // The direction that leaves `router` by `port`.
   [[nodiscard]] const Way& way(std::uint32_t router, std::uint32_t port) const {
@@ -123,6 +130,7 @@ class RoutedFabric {
   template <class Owner>
   void clear(Owner& owner) {
     for (auto& way : ways_) way->link.clear(owner);
+    for (auto& node : routers_) node->processor.clear([&owner](Packet packet) { owner.discard(std::move(packet)); });
   }
 
   // A packet from a host.
@@ -133,7 +141,7 @@ class RoutedFabric {
     Way& way = *ways_[number];
     // Nothing to wait for: at the router at once.
     if (up_[number / 2] && way.transparent && way.link.pending() == 0) {
-      return route(way.to.number, std::move(packet), now, owner);
+      return process(way.to.number, std::move(packet), now, owner);
     }
     offer(number, std::move(packet), bytes, now, owner);
   }
@@ -164,8 +172,14 @@ class RoutedFabric {
         while (auto packet = way.link.poll(now, owner)) {
           moved = true;
           // With its due time: the driver's lateness does not accumulate.
-          route(way.to.number, std::move(*packet), way.link.polled_due(), owner);
+          process(way.to.number, std::move(*packet), way.link.polled_due(), owner);
           owner.at(router_of(way));
+        }
+      }
+      for (std::uint32_t number = 0; number < router_count(); ++number) {
+        while (auto done = routers_[number]->processor.poll(now)) {
+          moved = true;
+          route(number, std::move(done->item), done->at, owner);
         }
       }
     }
@@ -185,6 +199,9 @@ class RoutedFabric {
       if (way->link.pending() == 0) continue;
       if (const auto due = way->link.next_timeout(); due && (!next || *due < *next)) next = due;
     }
+    for (const auto& node : routers_) {
+      if (const auto due = node->processor.next_timeout(); due && (!next || *due < *next)) next = due;
+    }
     return next;
   }
 
@@ -193,6 +210,7 @@ class RoutedFabric {
     explicit Node(std::uint64_t seed) : router(seed) {}
     Router router;
     SharedBuffer buffer;
+    Processor<Packet> processor;
     std::vector<std::uint32_t> ports;  // indices into ways_
   };
   struct HostWays {
@@ -233,6 +251,19 @@ class RoutedFabric {
     }
     const bool judged = owner.judged(packet);
     way.link.handle_packet(std::move(packet), bytes, judged, now, owner);
+  }
+
+  // A packet has come. The router may drop it, as a full queue does.
+  template <class Owner>
+  void process(std::uint32_t number, Packet packet, Instant now, Owner& owner) {
+    auto& processor = routers_[number]->processor;
+    if (processor.passes_at_once()) return route(number, std::move(packet), now, owner);
+    if (processor.accept(packet, now)) return;
+    owner.at(number);
+    if constexpr (requires { owner.dropped(packet, Duration{}, now); }) {
+      owner.dropped(packet, processor.drain(now), now);
+    }
+    owner.discard(std::move(packet));
   }
 
   template <class Owner>

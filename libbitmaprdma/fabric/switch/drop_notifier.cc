@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/check.h"
 #include "base/datagram.h"
 #include "fabric/routing/frame.h"
 #include "wire/crc/icrc.h"
@@ -55,9 +54,8 @@ DropFlow flow_of(const RoceView& packet, const wire::Bth& bth) {
 
 }  // namespace
 
-DropNotifier::DropNotifier(const Config& config) : config_(config), table_(config.table) {
-  BRDMA_CHECK(config.notices_per_second > 0 && config.notices_per_second <= 1'000'000'000 && config.burst > 0);
-}
+DropNotifier::DropNotifier(const Config& config)
+    : config_(config), table_(config.table), tokens_(config.notices_per_second, config.burst) {}
 
 void DropNotifier::dropped(const RoceView& packet, Duration drain, Instant now) {
   if (!on()) return;
@@ -102,23 +100,15 @@ void DropNotifier::send_report(const DropReport& report, Instant now) {
     ++counters_.formless;
     return;
   }
-  if (!may_send(now)) {
+  if (!tokens_.has_token(now)) {
     ++counters_.limited;
     return;
   }
+  tokens_.take(now);
   ++counters_.sent;
   counters_.sent_bytes += notice->size + (report.flow.source.is_v4() ? kIpv4Size : kIpv6Size) +
                           (notice->source_port == 0 ? 0 : wire::kUdpSize);
   notices_.push_back(*notice);
-}
-
-bool DropNotifier::may_send(Instant now) {
-  const Duration each = Duration::from_ns(1'000'000'000 / std::int64_t{config_.notices_per_second});
-  const Duration tolerance = each * (std::int64_t{config_.burst} - 1);
-  const Instant next = std::max(next_without_burst_, now - tolerance);
-  if (next > now) return false;
-  next_without_burst_ = next + each;
-  return true;
 }
 
 std::optional<DropNotice> DropNotifier::as_icmp(const DropReport& report) {

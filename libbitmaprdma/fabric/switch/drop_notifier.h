@@ -15,7 +15,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "base/bytes.h"
@@ -23,6 +22,7 @@
 #include "base/ring.h"
 #include "base/units.h"
 #include "fabric/switch/drop_table.h"
+#include "fabric/token_bucket.h"
 
 namespace brdma::fabric {
 
@@ -77,15 +77,13 @@ class DropNotifier {
 
  private:
   void send_report(const DropReport& report, Instant now);
-  [[nodiscard]] bool may_send(Instant now);
   [[nodiscard]] static std::optional<DropNotice> as_icmp(const DropReport& report);
   [[nodiscard]] static std::optional<DropNotice> as_roce(const DropReport& report);
 
   Config config_;
   DropTable table_;
   Ring<DropNotice> notices_;
-  // Token bucket: the time of the next notification, were there no bursts. Long ago: the bucket is full.
-  Instant next_without_burst_ = Instant::from_ns(std::numeric_limits<std::int64_t>::min());
+  TokenBucket tokens_;
   Counters counters_;
 };
 

@@ -38,9 +38,11 @@ std::uint64_t per_second(std::uint64_t bytes, Duration time) {
 }  // namespace
 
 LinkStateAgent::LinkStateAgent(const Config& config, std::size_t ports)
-    : config_(config), ports_(ports), flows_(kFlowSlots), sources_(kSourceSlots) {
-  BRDMA_CHECK(config.answers_per_second > 0 && config.answers_burst > 0);
-}
+    : config_(config),
+      ports_(ports),
+      flows_(kFlowSlots),
+      sources_(kSourceSlots),
+      tokens_(config.answers_per_second, config.answers_burst) {}
 
 bool LinkStateAgent::routed(const FiveTuple& flow, ConstBytes payload, std::uint32_t port, Instant now) {
   if (payload.size() < wire::kBthSize + wire::kIcrcSize) return false;
@@ -91,6 +93,7 @@ bool LinkStateAgent::answer(const FiveTuple& flow, MutableBytes payload, std::ui
                                      .queue = state.queue,
                                      .queue_limit = state.queue_limit,
                                      .drops = state.drops,
+                                     .switch_speed = state.switch_speed,
                                      .timestamp = static_cast<std::uint64_t>(now.ns())};
   wire::Packet packet;
   packet.bth.opcode = static_cast<std::uint8_t>(wire::Control::kLinkStateFeedback);
@@ -133,13 +136,11 @@ bool LinkStateAgent::may_answer(const FiveTuple& flow, Instant now) {
     ++counters_.limited_source;
     return false;
   }
-  const Duration each = Duration::from_ns(1'000'000'000 / std::int64_t{config_.answers_per_second});
-  allowed_from_ = std::max(allowed_from_, now - each * config_.answers_burst);
-  if (allowed_from_ > now || feedback_.size() >= kQueueMax) {
+  if (!tokens_.has_token(now) || feedback_.size() >= kQueueMax) {
     ++counters_.limited;
     return false;
   }
-  allowed_from_ = allowed_from_ + each;
+  tokens_.take(now);
   last = {1, now};
   return true;
 }
@@ -162,6 +163,7 @@ void LinkStateAgent::sample(std::uint32_t number, const PortFacts& facts, Instan
   state.queue = facts.queue;
   state.queue_limit = facts.queue_limit;
   state.drops = facts.drops;
+  state.switch_speed = facts.switch_speed;
   state.at = now;
   judge(port);
   report_if_due(number, now);

@@ -28,6 +28,7 @@
 #include "fabric/routing/five_tuple.h"
 #include "fabric/switch/drop_notifier.h"
 #include "fabric/switch/link_state_limits.h"
+#include "fabric/token_bucket.h"
 
 namespace brdma::fabric {
 
@@ -40,6 +41,7 @@ struct PortFacts {
   std::uint64_t idle_times = 0;              // packets that found the queue empty, total
   std::uint64_t taken_bytes = 0;             // into the queue, total
   std::uint64_t drops = 0;                   // packets that found no room, total
+  std::uint64_t switch_speed = 0;            // packets a second, of the whole switch; 0: not bounded
 };
 
 // State of a port. Bytes, and bytes a second.
@@ -52,6 +54,7 @@ struct PortState {
   std::uint32_t queue = 0, queue_limit = 0;
   std::uint32_t queue_mean = 0;  // over the agent's queue_time
   std::uint64_t drops = 0;
+  std::uint64_t switch_speed = 0;  // packets a second that the whole switch can process; 0: not bounded
   Instant at;
 };
 
@@ -158,7 +161,7 @@ class LinkStateAgent {
   Ring<DropNotice> feedback_;
   Ring<ActiveFeedback> reports_;
   std::optional<Instant> next_sample_;
-  Instant allowed_from_;  // token bucket of answers
+  TokenBucket tokens_;  // of answers
   Counters counters_;
 };
 

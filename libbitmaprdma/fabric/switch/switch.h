@@ -1,8 +1,8 @@
 // fabric/switch/switch.h - an Ethernet switch with a host behind each port: learns addresses, floods unknown ones, and
 // passes each packet through the links between. Sans-I/O like fabric/link.h, with the same Owner.
 //
-//   host -> up link (rate, queue) -> forwarding -> down link of the destination's port (faults, rate, queue, delay)
-//        -> host
+//   host -> up link (rate, queue) -> processor, forwarding -> down link of the destination's port (faults, rate, queue,
+//        delay) -> host
 //
 // Faults and delay are on the down link alone: between two hosts a packet meets each of them once. So are marking and
 // classes; the queues before the down links may share one buffer.
@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "fabric/link.h"
 #include "fabric/network.h"
+#include "fabric/processor.h"
 #include "fabric/routing/frame.h"
 #include "fabric/routing/mac_table.h"
 #include "fabric/routing/path_map.h"
@@ -40,6 +41,7 @@ class Switch {
       ports_.back().down.share(&buffer_);
     }
     buffer_.configure(config.buffer);
+    processor_.configure(config.switch_rate);
   }
   Switch(const Switch&) = delete;  // its links refer to its buffer
   Switch& operator=(const Switch&) = delete;
@@ -47,6 +49,7 @@ class Switch {
   void configure(const NetworkConfig& config) {
     config_ = config;
     buffer_.configure(config.buffer);
+    processor_.configure(config.switch_rate);
     for (Port& port : ports_) {
       port.up.configure(config.uplink_config());
       port.down.configure(config.link);
@@ -59,6 +62,7 @@ class Switch {
   [[nodiscard]] LinkCounters up_counters(std::uint32_t port) const { return ports_[port].up.counters(); }
   [[nodiscard]] LinkCounters down_counters(std::uint32_t port) const { return ports_[port].down.counters(); }
   [[nodiscard]] const SharedBuffer& buffer() const { return buffer_; }
+  [[nodiscard]] const ProcessorCounters& processing() const { return processor_.counters(); }
   // The queue to the host behind `port`.
   [[nodiscard]] const OutputQueue<Packet>& queue(std::uint32_t port) const { return ports_[port].down.queue(); }
   [[nodiscard]] const LinkCounters& path_counters(std::uint32_t port, std::size_t path) const {
@@ -71,6 +75,7 @@ class Switch {
   template <class Owner>
   void clear(Owner& owner) {
     UpOwner<Owner> up_owner{owner};
+    processor_.clear([&up_owner](UpPacket up) { up_owner.discard(std::move(up)); });
     for (Port& port : ports_) {
       port.up.clear(up_owner);
       port.down.clear(owner);
@@ -86,8 +91,8 @@ class Switch {
     Port& port = ports_[from];
     const std::uint32_t flow =
         config_.link.paths > 1 && info.kind == FrameKind::kRoce ? paths_.find(info.source, info.source_port) : 0;
-    UpPacket up{std::move(packet), info.destination, bytes, flow, is_judged(info.kind)};
-    if (!port.up.config().rate && port.up.pending() == 0) return forward(from, std::move(up), now, owner);
+    UpPacket up{std::move(packet), info.destination, from, bytes, flow, is_judged(info.kind)};
+    if (!port.up.config().rate && port.up.pending() == 0) return process(std::move(up), now, owner);
     UpOwner<Owner> up_owner{owner};
     port.up.handle_packet(std::move(up), bytes, false, now, up_owner);
   }
@@ -112,8 +117,9 @@ class Switch {
     for (std::uint32_t i = 0; i < ports_.size(); ++i) {
       // With its due time: the driver's lateness does not accumulate, and a full rate stays full.
       Link<UpPacket>& link = ports_[i].up;
-      while (auto up = link.poll(now, up_owner)) forward(i, std::move(*up), link.polled_due(), owner);
+      while (auto up = link.poll(now, up_owner)) process(std::move(*up), link.polled_due(), owner);
     }
+    while (auto done = processor_.poll(now)) forward(std::move(done->item), done->at, owner);
   }
 
   // The next packet that is due at the host behind `port`.
@@ -123,7 +129,7 @@ class Switch {
   }
 
   [[nodiscard]] std::optional<Instant> next_timeout() const {
-    std::optional<Instant> next;
+    std::optional<Instant> next = processor_.next_timeout();
     for (const Port& port : ports_) {
       for (const auto due : {port.up.next_timeout(), port.down.next_timeout()}) {
         if (due && (!next || *due < *next)) next = due;
@@ -136,6 +142,7 @@ class Switch {
   struct UpPacket {
     Packet packet{};
     MacAddress destination = 0;
+    std::uint32_t from = 0;  // port
     std::uint32_t bytes = 0;
     std::uint32_t flow = 0;  // its path
     bool judged = false;
@@ -157,8 +164,20 @@ class Switch {
     return kind == FrameKind::kRoce || (kind == FrameKind::kIp && config_.impaired == Impaired::kAll);
   }
 
+  // It may drop the packet, as a full queue does.
   template <class Owner>
-  void forward(std::uint32_t from, UpPacket up, Instant now, Owner& owner) {
+  void process(UpPacket up, Instant now, Owner& owner) {
+    if (processor_.passes_at_once()) return forward(std::move(up), now, owner);
+    if (processor_.accept(up, now)) return;
+    if constexpr (requires { owner.dropped(up.packet, Duration{}, now); }) {
+      owner.dropped(up.packet, processor_.drain(now), now);
+    }
+    owner.discard(std::move(up.packet));
+  }
+
+  template <class Owner>
+  void forward(UpPacket up, Instant now, Owner& owner) {
+    const std::uint32_t from = up.from;
     if (buffer_.on()) advance(now);  // memory of departed packets is free
     if (const auto to = table_.find(up.destination)) {
       if (*to == from) return owner.discard(std::move(up.packet));  // the host talks to itself
@@ -175,6 +194,7 @@ class Switch {
 
   NetworkConfig config_;
   SharedBuffer buffer_;
+  Processor<UpPacket> processor_;
   std::vector<Port> ports_;
   MacTable table_;
   PathMap paths_;

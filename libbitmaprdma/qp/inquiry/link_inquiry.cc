@@ -18,7 +18,8 @@ recovery::LinkFacts facts_of(const wire::LinkStateFeedback& feedback) {
           .queue = feedback.queue,
           .queue_limit = feedback.queue_limit,
           .drops = feedback.drops,
-          .timestamp = feedback.timestamp};
+          .timestamp = feedback.timestamp,
+          .switch_speed = feedback.switch_speed};
 }
 
 }  // namespace

@@ -163,9 +163,25 @@ TEST_F(Diamond, WithoutARouteNothingArrivesAndTheDropIsCounted) {
   EXPECT_EQ(hosts[1]->statistics().get(Counter::kReceivedPackets), 0u);
 }
 
+// tests design WT-8: a router's own rate is a bottleneck like a link's. 1 MB are 1,024 packets.
+TEST_F(Diamond, ARoutersOwnRateBoundsWhatPasses) {
+  EXPECT_TRUE(write());
+  const Instant begun = world.now();
+  EXPECT_TRUE(write());
+  EXPECT_LT(world.now() - begun, 50_ms);
+  routers[0]->processor.configure(10'000);
+  const Instant bounded = world.now();
+  EXPECT_TRUE(write());
+  EXPECT_GE(world.now() - bounded, 100_ms);
+  EXPECT_LT(world.now() - bounded, 250_ms);
+  EXPECT_GT(routers[0]->processor.counters().processed, 1'024u);
+  EXPECT_EQ(routers[1]->processor.counters().processed, 0u) << "not bounded: packets pass at once";
+}
+
 // tests design WT-7. Follows the data on its path, and returns to the requester.
 TEST_F(Diamond, EveryRouterOnTheWayAnswersAnInquiry) {
   network.answer_inquiries({});
+  routers[3]->processor.configure(5'000'000);
   struct Watch final : sim::Observer {
     void sent(const sim::Host&, const sim::Packet& packet, Instant) override {
       if (packet.source == IpAddress::v4(10, 0, 0, 1)) source_port = packet.source_port;
@@ -175,6 +191,7 @@ TEST_F(Diamond, EveryRouterOnTheWayAnswersAnInquiry) {
       const auto said = wire::parse_link_state_feedback(ConstBytes{packet.bytes}.subspan(wire::kBthSize, 64));
       ASSERT_TRUE(said);
       ids.push_back({said->hop, said->switch_id});
+      EXPECT_EQ(said->switch_speed, said->switch_id == 4 ? 5'000'000u : 0u);
     }
     std::uint16_t source_port = 0;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ids;  // hop, switch

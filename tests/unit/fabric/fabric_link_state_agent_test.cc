@@ -96,9 +96,25 @@ TEST_F(LinkStateAgentTest, AnswersAndSendsTheInquiryOn) {
   EXPECT_EQ(said->queue, 30'000u);
   EXPECT_EQ(said->queue_limit, 100'000u);
   EXPECT_FALSE(said->over_limits);
+  EXPECT_EQ(said->switch_speed, 0u) << "not bounded";
 
   EXPECT_EQ(forwarded, inquiry(flow, 3));  // its ICRC too
   EXPECT_FALSE(agent.poll_feedback());
+}
+
+// tests design WT-8
+TEST_F(LinkStateAgentTest, FeedbackStatesTheSwitchsOwnSpeed) {
+  pass_data(flow, 0_ms);
+  PortFacts facts = gigabit(30'000);
+  facts.switch_speed = 2'000'000;
+  (void)ask(inquiry(flow), flow, 1_ms, facts);
+  const auto notice = agent.poll_feedback();
+  ASSERT_TRUE(notice);
+  const auto said =
+      wire::parse_link_state_feedback(notice->view().subspan(wire::kBthSize, wire::kLinkStateFeedbackSize));
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->switch_speed, 2'000'000u);
+  EXPECT_EQ(agent.state(1).switch_speed, 2'000'000u);
 }
 
 TEST_F(LinkStateAgentTest, ADamagedInquiryStaysDamaged) {
@@ -154,8 +170,8 @@ TEST_F(LinkStateAgentTest, AllSourcesTogetherAreLimited) {
     (void)ask(inquiry(flow), flow, 1_ms);
     (void)agent.poll_feedback();
   }
-  EXPECT_EQ(agent.counters().answered, 5u);
-  EXPECT_EQ(agent.counters().limited, 15u);
+  EXPECT_EQ(agent.counters().answered, 4u);
+  EXPECT_EQ(agent.counters().limited, 16u);
 }
 
 // A requester gets no more bytes than it sent, for any input.

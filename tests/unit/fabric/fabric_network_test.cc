@@ -73,6 +73,7 @@ TEST(FabricNetwork, NothingThatTheSwitchDoesChangesTheUplink) {
                                     {"classes", "2,1"},
                                     {"edn", "roce"},
                                     {"edn", "icmp"},
+                                    {"switch-rate", "2mpps"},
                                     {"ecn-to-rtt", "20us"}}) {
     NetworkConfig config = plain;
     ASSERT_EQ(set_option(config, name, value), std::nullopt) << name;
@@ -147,6 +148,10 @@ TEST(FabricNetwork, EachValuePrintsInAFormThatIsReadBack) {
                                     {"buffer", "2mb,8"},
                                     {"buffer", "300kb,0.125"},
                                     {"buffer", "off"},
+                                    {"switch-rate", "1kpps"},
+                                    {"switch-rate", "2500kpps"},
+                                    {"switch-rate", "16gpps"},
+                                    {"switch-rate", "off"},
                                     {"classes", "1"},
                                     {"classes", "strict,strict,64,1,1,1,1,2"},
                                     {"dscp", "off"},
@@ -218,6 +223,10 @@ TEST(FabricNetwork, WrongValuesAreRefusedAndChangeNothing) {
                                     {"buffer", "1mb,0"},
                                     {"buffer", "1mb,65"},
                                     {"buffer", "1mb,"},
+                                    {"switch-rate", "1000"},
+                                    {"switch-rate", "999pps"},
+                                    {"switch-rate", "17gpps"},
+                                    {"switch-rate", "1gbit"},
                                     {"classes", ""},
                                     {"classes", "0"},
                                     {"classes", "65"},
@@ -277,6 +286,7 @@ TEST(FabricNetwork, ANumberBeyondItsRangeIsRefusedAndTheRangeShown) {
                                                 {"random-drop", "0,", "mb,1%", "1025", "at most 1024mb"},
                                                 {"buffer", "", "mb", "1025", "1500 to 1024mb"},
                                                 {"buffer", "1mb,", "", "65", "0.001 to 64"},
+                                                {"switch-rate", "", "gpps", "17", "1kpps to 16gpps"},
                                                 {"classes", "1,", "", "65", "1 to 64"},
                                                 {"dscp", "", "=0", "64", "0 to 63"},
                                                 {"dscp", "1=", "", "8", "0 to 7"},

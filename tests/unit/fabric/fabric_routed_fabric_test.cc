@@ -93,6 +93,23 @@ TEST_F(RoutedFabricTest, APacketTakesItsRouteAndItsTime) {
   EXPECT_EQ(owner.discarded, 0u);
 }
 
+// tests design WT-8
+TEST_F(RoutedFabricTest, EachRouterHasAProcessingRateOfItsOwn) {
+  fabric.configure_processor(1, 1'000);  // a packet each millisecond
+  for (std::uint32_t i = 1; i <= 3; ++i) send(i, 0_ms);
+  EXPECT_EQ(fabric.next_timeout(), at(10_ms)) << "the first router is not bounded";
+  EXPECT_EQ(receive(1, 10_ms), Numbers{});
+  EXPECT_EQ(fabric.next_timeout(), at(11_ms));
+  EXPECT_EQ(receive(1, 12_ms), (Numbers{1, 2}));
+  EXPECT_EQ(receive(1, 13_ms), Numbers{3});
+  const auto kRoom = static_cast<std::uint32_t>(Processor<TestPacket>::kWaitingMax);
+  for (std::uint32_t i = 0; i < kRoom + 2; ++i) send(i, 20_ms);
+  EXPECT_EQ(receive(1, 30_ms), Numbers{});
+  EXPECT_EQ(fabric.processing(1).dropped, 2u);
+  EXPECT_EQ(owner.discarded, 2u);
+  EXPECT_EQ(receive(1, 10_s).size(), kRoom);
+}
+
 TEST_F(RoutedFabricTest, HopsRunOutAndWhatHasNoRouteIsCounted) {
   send(1, 0_ms, 1, 1);
   EXPECT_EQ(fabric.router(0).counters().hops_spent, 1u);

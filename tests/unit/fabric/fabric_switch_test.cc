@@ -24,7 +24,9 @@ struct Owner {
   }
   void corrupt(int& packet, std::uint64_t) { packet = -packet; }
   void discard(int) { --alive; }
+  void dropped(const int&, Duration drain, Instant) { drains.push_back(drain); }
   int alive = 0;
+  std::vector<Duration> drains{};
 };
 
 class SwitchTest : public testing::Test {
@@ -91,6 +93,28 @@ TEST_F(SwitchTest, DelayAndLossAreMetOnce) {
   configure("loss", "10%");
   for (int i = 0; i < 10'000; ++i) send(0, mac(1), i, 100_us);
   EXPECT_NEAR(static_cast<double>(receive(1, 150_us).size()), 9'000, 150);
+  EXPECT_EQ(owner.alive, 0);
+}
+
+// tests design WT-8
+TEST_F(SwitchTest, ItsOwnRateIsOfAllPortsTogether) {
+  learn_all();
+  configure("switch-rate", "100kpps");
+  const auto kRoom = static_cast<int>(Processor<int>::kWaitingMax);
+  send(0, mac(1), 1);
+  send(2, mac(1), 2);
+  send(1, mac(2), 3);
+  EXPECT_EQ(fabric.next_timeout(), at(10_us));
+  EXPECT_THAT(receive(1, 20_us - kTick), ElementsAre(1));
+  EXPECT_THAT(receive(1, 20_us), ElementsAre(2));
+  EXPECT_THAT(receive(2, 30_us), ElementsAre(3));
+  for (int i = 0; i < kRoom + 5; ++i) send(0, mac(1), i, 1_ms);
+  EXPECT_EQ(fabric.processing().dropped, 5u);
+  EXPECT_EQ(owner.drains, std::vector<Duration>(5, 10_us * kRoom)) << "reported like those of a full queue";
+  configure("switch-rate", "off");
+  EXPECT_EQ(receive(1, 1_s).size(), static_cast<std::size_t>(kRoom));
+  send(0, mac(1), 7, 1_s);
+  EXPECT_THAT(receive(1, 1_s), ElementsAre(7));
   EXPECT_EQ(owner.alive, 0);
 }
 

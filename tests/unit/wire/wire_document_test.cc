@@ -342,7 +342,7 @@ TEST(WireDocument, LinkStateInquiryAndFeedback) {
   EXPECT_EQ(emit_link_state_inquiry(*inquiry, out.data()), asked.size());
   EXPECT_EQ(out, asked);
 
-  const Bytes answer = documented("11 002203 01 000000 0123456789abcdef") + documented("00000007 00000002") +
+  const Bytes answer = documented("11 002203 01 0007d0 0123456789abcdef") + documented("00000007 00000002") +
                        documented("0000000023c34600 000000004a817c80") +
                        documented("00030000 00040000 000000000000000c") + documented("00000000000f4240");
   const auto feedback = parse_link_state_feedback(answer);
@@ -358,6 +358,7 @@ TEST(WireDocument, LinkStateInquiryAndFeedback) {
                                    .queue = 196'608,
                                    .queue_limit = 262'144,
                                    .drops = 12,
+                                   .switch_speed = 2'000'000,
                                    .timestamp = 1'000'000};
   EXPECT_EQ(*feedback, expected);
   EXPECT_EQ(emit_link_state_feedback(expected, out.data()), answer.size());

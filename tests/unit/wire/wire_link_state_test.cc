@@ -55,6 +55,20 @@ TEST(WireLinkState, ImpossibleBodies) {
   EXPECT_FALSE(parse_link_state_feedback(with(24, 1)));
 }
 
+// tests design WT-8: in whole thousands of packets a second; 0: not bounded.
+TEST(WireLinkState, TheSwitchsSpeedIsInThousands) {
+  struct Row {
+    std::uint64_t given, stated;
+  };
+  for (const Row& row : {Row{0, 0}, Row{1, 1'000}, Row{1'000, 1'000}, Row{1'999, 1'000}, Row{2'500'000, 2'500'000},
+                         Row{kSwitchSpeedMax, kSwitchSpeedMax}, Row{~std::uint64_t{0}, kSwitchSpeedMax}}) {
+    const auto read = parse_link_state_feedback(bytes_of(LinkStateFeedback{.hop = 3, .switch_speed = row.given}));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->switch_speed, row.stated) << row.given;
+    EXPECT_EQ(read->hop, 3);
+  }
+}
+
 // A hop's clock may tick between reading its queue and its limit.
 TEST(WireLinkState, WhatIsSentIsPossible) {
   const auto read = parse_link_state_feedback(

@@ -121,6 +121,7 @@ void RoutedCore::configure_nodes() {
     nodes_[router]->notices.configure(config_.edn);
     configure_translation(router);
     fabric_.configure_buffer(router, config_.buffer);
+    fabric_.configure_processor(router, config_.switch_rate);
     configure_agent(router);
   }
 }
@@ -152,7 +153,9 @@ void RoutedCore::configure_agent(std::uint32_t router) {
 fabric::PortFacts RoutedCore::port_facts(std::uint32_t router, std::uint32_t port, Instant now) {
   fabric_.advance(router, port, now);
   const Fabric::Way& way = fabric_.way(router, port);
-  return fabric::port_facts(way.link, built_rates_[way.number / 2], fabric_.is_up(way.number / 2));
+  fabric::PortFacts facts = fabric::port_facts(way.link, built_rates_[way.number / 2], fabric_.is_up(way.number / 2));
+  facts.switch_speed = config_.switch_rate.value_or(0);
+  return facts;
 }
 
 void RoutedCore::serve_agent(std::uint32_t router, Instant now) {

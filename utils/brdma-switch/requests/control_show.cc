@@ -44,6 +44,10 @@ Json trouble_json(const PortTrouble& trouble) {
           {"refused", trouble.refused}};
 }
 
+Json processing_json(const fabric::ProcessorCounters& counters) {
+  return {{"processed", counters.processed}, {"dropped", counters.dropped}, {"longest", counters.longest}};
+}
+
 Json edn_json(const fabric::DropNotifier& notifier) {
   const auto& table = notifier.table().counters();
   const auto& sent = notifier.counters();
@@ -154,6 +158,7 @@ Json show_switch(SwitchCore& core, DataLoop& loop) {
           {"hosts", std::move(hosts)},
           {"total", link_json(total)},
           {"buffer", {{"used", fabric.buffer().used()}, {"most", fabric.buffer().most()}}},
+          {"processing", processing_json(fabric.processing())},
           {"ecn", ecn_json(core.ip_actions())},
           {"flows", flows_json(core.ip_actions().flows())},
           {"edn", edn_json(core.drop_notices().notifier())},

@@ -19,6 +19,7 @@ namespace brdma::lab {
 [[nodiscard]] nlohmann::ordered_json link_json(const fabric::LinkCounters& counters);
 [[nodiscard]] nlohmann::ordered_json queue_json(const fabric::OutputQueue<SwitchPacket>& queue, std::uint32_t classes);
 [[nodiscard]] nlohmann::ordered_json trouble_json(const PortTrouble& trouble);
+[[nodiscard]] nlohmann::ordered_json processing_json(const fabric::ProcessorCounters& counters);
 [[nodiscard]] nlohmann::ordered_json edn_json(const fabric::DropNotifier& notifier);
 [[nodiscard]] nlohmann::ordered_json ecn_json(const IpActions& actions);
 [[nodiscard]] nlohmann::ordered_json flows_json(const fabric::FlowCounters& flows);

@@ -83,7 +83,8 @@ Json link_state_json(const RoutedCore& core, std::uint32_t at, const std::vector
                       {"load", state.load},
                       {"queue", state.queue},
                       {"queue_limit", state.queue_limit},
-                      {"drops", state.drops}});
+                      {"drops", state.drops},
+                      {"switch_speed", state.switch_speed}});
   }
   json["ports"] = std::move(states);
   return json;
@@ -116,6 +117,7 @@ Json switches_json(RoutedCore& core) {
          {"not_ip", counters.not_ip},
          {"routes", std::move(routes)},
          {"buffer", {{"used", core.fabric().buffer(at).used()}, {"most", core.fabric().buffer(at).most()}}},
+         {"processing", processing_json(core.fabric().processing(at))},
          {"ecn", ecn_json(node.actions)},
          {"edn", edn_json(node.notices.notifier())},
          {"flows", flows_json(node.actions.flows())},
@@ -148,11 +150,13 @@ Json show_routed(RoutedCore& core, DataLoop& loop) {
   for (std::uint32_t link = 0; link < core.topology().link_count(); ++link) {
     for (const bool back : {false, true}) total += core.fabric().direction(link, back).link.counters();
   }
-  Json switches = switches_json(core), ecn = Json::object(), edn = Json::object(), buffer = Json::object();
+  Json switches = switches_json(core), ecn = Json::object(), edn = Json::object(), buffer = Json::object(),
+       processing = Json::object();
   for (const Json& each : switches) {
     add_numbers(ecn, each.at("ecn"));
     add_numbers(edn, each.at("edn"));
     add_numbers(buffer, each.at("buffer"));
+    add_numbers(processing, each.at("processing"));
   }
   return {{"ok", true},
           {"network", describe_network(core.config())},
@@ -161,6 +165,7 @@ Json show_routed(RoutedCore& core, DataLoop& loop) {
           {"links", links_json(core)},
           {"total", link_json(total)},
           {"buffer", std::move(buffer)},
+          {"processing", std::move(processing)},
           {"ecn", std::move(ecn)},
           {"flows", nullptr},
           {"edn", std::move(edn)},

@@ -128,6 +128,15 @@ void add_path_rows(std::vector<std::vector<std::string>>& table, const Json& hos
   }
 }
 
+// With several switches their sums.
+void print_processing(const Json& show) {
+  if (show.at("network").at("switch-rate") == "off") return;
+  const Json& processing = show.at("processing");
+  std::printf("processing: %s packets, %s waited at most, %s dropped\n",
+              grouped(count(processing, "processed")).c_str(), grouped(count(processing, "longest")).c_str(),
+              grouped(count(processing, "dropped")).c_str());
+}
+
 // Each host's queue, and each class if there are several.
 void print_queue_table(const Json& show) {
   const Json& hosts = show.at("hosts");
@@ -233,6 +242,7 @@ void print_network_table(const Json& show) {
   add_path_rows(table, show.at("hosts"));
   print_table(table);
   if (show.at("network").at("rate") != "off") print_queue_table(show);
+  print_processing(show);
   print_notifications(show);
   std::uint64_t trouble = 0;
   for (const auto& [name, value] : show.at("switch_trouble").items()) trouble += value.get<std::uint64_t>();

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "qp/inquiry/link_inquiries.h"
@@ -34,12 +35,6 @@
 #include "qp/timers/deadlines.h"
 #include "qp/timers/progress.h"
 #include "qp/timers/timer_actions.h"
-#include "qp/transmit/data_packets.h"
-#include "qp/transmit/middle_runs.h"
-#include "qp/transmit/request_packets.h"
-#include "qp/transmit/runs.h"
-#include "qp/transmit/single_request.h"
-#include "qp/transmit/small_runs.h"
 #include "wire/packet.h"
 
 namespace brdma::test {
@@ -218,16 +213,15 @@ struct SendingParts : SenderParts {
 
   // A work request for so many bytes is posted. Returns its number.
   std::uint64_t post(WorkOpcode opcode, std::uint32_t length, std::uint32_t flags = 0) {
-    const std::uint64_t number = queue.tail();
     const Sge sge{.address = reinterpret_cast<std::uintptr_t>(bytes.data()), .length = length, .lkey = key};
-    EXPECT_TRUE(queue.push({.wr_id = number,
-                            .sges = {&sge, 1},
-                            .opcode = opcode,
-                            .flags = flags,
-                            .remote_address = kRemote,
-                            .rkey = kRemoteKey},
-                           length));
-    return number;
+    return post(opcode, {&sge, 1}, length, flags);
+  }
+  // The same in two pieces, whose bytes follow each other.
+  std::uint64_t post_scattered(WorkOpcode opcode, std::uint32_t first, std::uint32_t second) {
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+    const Sge sges[] = {{.address = address, .length = first, .lkey = key},
+                        {.address = address + first, .length = second, .lkey = key}};
+    return post(opcode, sges, first + second, 0);
   }
   // It is posted, and all of its packets (or its request) leave. Returns its first sequence.
   qp::Sequence send(std::uint32_t packets, std::uint32_t flags = 0) {
@@ -290,22 +284,6 @@ struct SendingParts : SenderParts {
     return qp::MessageStart{{environment, identity, queue, fault, messages, scoreboard, segments, rtt, congestion,
                              admission, responses, rnr, signals, next}};
   }
-  [[nodiscard]] qp::Runs runs() {
-    return qp::Runs{{environment, identity, fault, scoreboard, congestion, admission, timers, rnr, paths, judge}};
-  }
-  [[nodiscard]] qp::SmallRuns small() { return qp::SmallRuns{{runs(), queue, messages, segments, next}}; }
-  [[nodiscard]] qp::MiddleRuns middle() { return qp::MiddleRuns{{runs(), queue}}; }
-  [[nodiscard]] qp::SingleRequest single() {
-    return qp::SingleRequest{{runs(), queue, messages, segments, loss, signals, next}};
-  }
-  [[nodiscard]] qp::DataPackets data() {
-    return qp::DataPackets{{environment, identity, queue, fault, messages, scoreboard, segments, congestion, admission,
-                            timers, rnr, paths.get(), judge.get()}};
-  }
-  [[nodiscard]] qp::RequestPackets requests() {
-    return qp::RequestPackets{{environment, identity, queue, fault, messages, scoreboard, rtt, admission, responses,
-                               timers, pace(), paths.get(), judge.get()}};
-  }
   [[nodiscard]] qp::Retransmissions retransmissions() {
     return qp::Retransmissions{{environment, identity, queue, fault, scoreboard, rtt, congestion,
                                 responses.congestion(), loss, admission, timers, rnr, pace(), paths.get(), sent()}};
@@ -326,6 +304,17 @@ struct SendingParts : SenderParts {
   std::unique_ptr<TransmitBuffer> buffer = std::make_unique<TransmitBuffer>();
 
  private:
+  std::uint64_t post(WorkOpcode opcode, std::span<const Sge> sges, std::uint32_t length, std::uint32_t flags) {
+    const std::uint64_t number = queue.tail();
+    EXPECT_TRUE(queue.push({.wr_id = number,
+                            .sges = sges,
+                            .opcode = opcode,
+                            .flags = flags,
+                            .remote_address = kRemote,
+                            .rkey = kRemoteKey},
+                           length));
+    return number;
+  }
   qp::Sequence begun(std::uint64_t number, qp::Sequence first) {
     queue.begin_next();
     messages.back().wqe = number;

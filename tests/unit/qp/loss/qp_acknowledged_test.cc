@@ -66,6 +66,16 @@ TEST(CumulativeAcks, EverythingElseTakesTheGeneralPath) {
        [](Acknowledged& parts) { parts.paths = std::make_unique<SendPaths>(2, Spraying::kRoundRobin); }},
       {"the sender judges", [](Acknowledged& parts) { parts.judge = std::make_unique<SenderJudge>(parts.recovery); }},
       {"responses are awaited", [](Acknowledged& parts) { parts.responses.on_requested(1, 1); }},
+      {"responses take several paths",
+       [](Acknowledged& parts) {
+         parts.identity.receiving_paths = 2;
+         (void)parts.receiver.paths_begun(parts.environment, parts.identity, parts.now);
+       }},
+      {"a segment is in flight",
+       [](Acknowledged& parts) {
+         parts.messages.back().segment_packets = 2;
+         EXPECT_TRUE(parts.segments.on_sent(parts.messages.back(), 0));
+       }},
   };
   for (const Case& one : cases) {
     Acknowledged parts;

@@ -1,3 +1,4 @@
+brdma_unit_test(qp_pending_round_trip_test LINK brdma_qp)
 brdma_unit_test(qp_acknowledged_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_retransmissions_test LINK brdma_qp brdma_test_support)
 brdma_unit_test(qp_refusals_test LINK brdma_qp brdma_test_support)

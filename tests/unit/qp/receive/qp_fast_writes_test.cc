@@ -188,6 +188,7 @@ TEST(FastMiddlePackets, AllOthersTakeTheGeneralPath) {
       {"of an operation", [](Fast&, wire::Packet& packet) { packet.bxth.operation_packets = 4; }},
       {"by reference", [](Fast&, wire::Packet& packet) { packet.bxth.operation = wire::Bxth::kByReference; }},
       {"the region is gone", [](Fast& responder, wire::Packet&) { (void)responder.memory.remove(responder.region); }},
+      {"the first of several paths", [](Fast& responder, wire::Packet&) { responder.identity.receiving_paths = 2; }},
   };
   for (const Case& one : kCases) {
     Fast responder;

@@ -5,7 +5,7 @@
 
 #include "qp/transmit/data_packets.h"
 #include "qp/transmit/request_packets.h"
-#include "support/sender_parts.h"
+#include "transmitting_parts.h"
 #include "wire/read_copy.h"
 
 namespace brdma::qp {
@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using wire::RcOp;
 
-struct Writing : test::SendingParts {
+struct Writing : test::TransmittingParts {
   Message& begin() {
     start().begin();
     return messages.back();

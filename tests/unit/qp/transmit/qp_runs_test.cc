@@ -4,7 +4,7 @@
 
 #include "qp/transmit/middle_runs.h"
 #include "qp/transmit/small_runs.h"
-#include "support/sender_parts.h"
+#include "transmitting_parts.h"
 
 namespace brdma::qp {
 namespace {
@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using wire::RcOp;
 
-struct Running : test::SendingParts {
+struct Running : test::TransmittingParts {
   std::vector<wire::Packet> run() {
     return written([&](PayloadCursor& cursor, TransmitBatch& batch) { return small().transmit(cursor, batch, now); });
   }
@@ -133,6 +133,35 @@ TEST(SmallRuns, EverythingElseIsLeftToOthers) {
   Running large;
   large.post(WorkOpcode::kRdmaWrite, kCopiedBytesMax + 1);
   EXPECT_THAT(large.run(), IsEmpty());
+  Running immediate;
+  immediate.post(WorkOpcode::kRdmaWriteWithImm, 64);
+  EXPECT_THAT(immediate.run(), IsEmpty());
+  Running begun;
+  begun.post(WorkOpcode::kRdmaWrite, 2 * begun.kMtu);
+  begun.start().begin();
+  begun.post(WorkOpcode::kRdmaWrite, 64);
+  EXPECT_THAT(begun.run(), IsEmpty()) << "a message before it has not left";
+}
+
+TEST(SmallRuns, ItEndsAtALargeOne) {
+  Running parts;
+  parts.post(WorkOpcode::kRdmaWrite, 64);
+  parts.post(WorkOpcode::kRdmaWrite, kCopiedBytesMax + 1);
+  EXPECT_EQ(parts.run().size(), 1U);
+}
+
+TEST(SmallRuns, ItEndsWhereTheCreditForBytesEnds) {
+  Running parts;
+  parts.identity.peer_credit = {64, 2 * 64 + 63};
+  for (int i = 0; i < 4; ++i) parts.post(WorkOpcode::kRdmaWrite, 64);
+  EXPECT_EQ(parts.run().size(), 2U);
+}
+
+TEST(SmallRuns, ItEndsWithTheBatch) {
+  Running parts;
+  parts.config.segments_max = 2;
+  for (int i = 0; i < 4; ++i) parts.post(WorkOpcode::kRdmaWrite, 64);
+  EXPECT_EQ(parts.run().size(), 2U);
 }
 
 // --- MIDDLE packets ---
@@ -162,6 +191,27 @@ TEST(MiddleRuns, NeitherTheFirstNorTheLastNorAnotherMessage) {
   segmented.messages.back().segment_packets = 4;
   (void)segmented.alone(1);
   EXPECT_THAT(segmented.run_middle(), IsEmpty());
+}
+
+TEST(MiddleRuns, EverythingElseIsLeftToOthers) {
+  struct Case {
+    const char* why;
+    void (*change)(Running&);
+  };
+  const Case cases[] = {
+      {"a standard peer", [](Running& parts) { parts.identity.bitmap_agreed = false; }},
+      {"several paths", [](Running& parts) { parts.paths = std::make_unique<SendPaths>(2, Spraying::kRoundRobin); }},
+      {"a READ", [](Running& parts) { parts.messages.back().kind = MessageKind::kRead; }},
+      {"by reference", [](Running& parts) { parts.messages.back().by_reference = 16; }},
+  };
+  for (const Case& one : cases) {
+    Running parts;
+    parts.begin_long(10);
+    (void)parts.alone(1);
+    one.change(parts);
+    EXPECT_THAT(parts.run_middle(), IsEmpty()) << one.why;
+    EXPECT_EQ(parts.scoreboard.next(), 1U) << one.why;
+  }
 }
 
 TEST(MiddleRuns, TheCreditAndTheBatchBoundIt) {

@@ -3,16 +3,17 @@
 #include <gtest/gtest.h>
 
 #include "qp/transmit/single_request.h"
-#include "support/sender_parts.h"
+#include "transmitting_parts.h"
 
 namespace brdma::qp {
 namespace {
 
 using testing::IsEmpty;
 
-struct Alone : test::SendingParts {
-  std::vector<wire::Packet> leave() {
-    return batch_of([&](TransmitBatch& batch) { return single().transmit(batch, 0, now); });
+struct Alone : test::TransmittingParts {
+  // `room`: behind BXTH, for an acknowledgement.
+  std::vector<wire::Packet> leave(std::size_t room = 0) {
+    return batch_of([&](TransmitBatch& batch) { return single().transmit(batch, room, now); });
   }
 };
 
@@ -57,7 +58,14 @@ TEST(SingleRequest, EverythingElseIsLeftToOthers) {
       {"SQD", [](Alone& parts) { parts.identity.state = QpState::kSqd; }},
       {"a READ is being cut", [](Alone& parts) { parts.next.cut = 1; }},
       {"small ones are large commands", [](Alone& parts) { parts.config.transfer.threshold_bytes = 64; }},
-      {"no credit", [](Alone& parts) { parts.identity.peer_credit = {}; }},
+      {"no credit for its packet",
+       [](Alone& parts) {
+         parts.identity.peer_credit = {0, 1u << 30};
+       }},
+      {"no credit for its bytes",
+       [](Alone& parts) {
+         parts.identity.peer_credit = {1, 63};
+       }},
       {"its memory is gone", [](Alone& parts) { parts.remove_region(); }},
   };
   for (const Case& one : cases) {
@@ -73,6 +81,39 @@ TEST(SingleRequest, EverythingElseIsLeftToOthers) {
   busy.send(1);
   busy.post(WorkOpcode::kRdmaWrite, 64);
   EXPECT_THAT(busy.leave(), IsEmpty()) << "something is in flight";
+  Alone begun;
+  begun.post(WorkOpcode::kRdmaWrite, 64);
+  begun.start().begin();
+  begun.post(WorkOpcode::kRdmaWrite, 64);
+  EXPECT_THAT(begun.leave(), IsEmpty()) << "a message before it has begun";
+  Alone scattered;
+  scattered.post_scattered(WorkOpcode::kRdmaWrite, 32, 32);
+  EXPECT_THAT(scattered.leave(), IsEmpty()) << "its memory is in two pieces";
+}
+
+TEST(SingleRequest, AFullBatchTakesNoMore) {
+  for (const std::size_t room : {std::size_t{0}, wire::kPiggybackSize}) {
+    Alone first, second;
+    first.config.segments_max = 1;
+    for (Alone* parts : {&first, &second}) parts->post(WorkOpcode::kRdmaWrite, 64);
+    (void)first.batch_of([&](TransmitBatch& batch) {
+      EXPECT_TRUE(first.single().transmit(batch, 0, first.now));
+      EXPECT_FALSE(second.single().transmit(batch, room, second.now));
+      return true;
+    });
+    EXPECT_EQ(second.queue.next(), 0U);
+  }
+}
+
+TEST(SingleRequest, WithAnAcknowledgementItIsNoLongerThanThePathMtuAllows) {
+  for (const std::uint32_t bytes : {220U, 224U}) {
+    Alone parts;
+    parts.identity.attributes.path_mtu = PathMtu::k256;
+    parts.post(WorkOpcode::kRdmaWrite, bytes);
+    (void)parts.batch_of(
+        [&](TransmitBatch& batch) { return parts.single().transmit(batch, wire::kPiggybackSize, parts.now); });
+    EXPECT_EQ(parts.added, bytes == 220) << bytes;
+  }
 }
 
 }  // namespace

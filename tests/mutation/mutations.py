@@ -3,6 +3,8 @@
 A mutation that does not find its text any more must be updated, not removed: `tests/mutation/run --check` checks that.
 """
 
+from fast_paths import FAST_PATHS
+
 MUTATIONS = [
     # --- order, exactly once ---
     ("a message's last packet is placed as soon as it comes", "qp/receive/early_placement.cc", {
@@ -406,4 +408,5 @@ MUTATIONS = [
     ("after a silence lost packets are not looked at", "qp/gaps/request_gaps.cc", {
         "too_many || was_silent || ": "too_many || ",
     }),
+    *FAST_PATHS,
 ]

@@ -199,9 +199,6 @@ FAST_PATHS = [
     ("a WRITE is fast though out-of-order state has not ended", WRITES, {
         "!parts_.out_of_order && ": "",
     }),
-    ("a WRITE is fast past packets that escaped", WRITES, {
-        "parts_.operations.escape().empty() && ": "",
-    }),
     ("a WRITE of several paths is fast", WRITES, {
         " && parts_.tolerance.paths() == nullptr;": ";",
     }),
@@ -240,12 +237,6 @@ FAST_PATHS = [
     }),
     ("a MIDDLE packet may be for elsewhere", WRITES, {
         " && messages.is_next_of_write(packet.reth);": ";",
-    }),
-    ("a fast WRITE is taken in any state", SINGLE_WRITE, {
-        "id.can_receive() && ": "",
-    }),
-    ("a fast WRITE is taken before bitmap mode is agreed", SINGLE_WRITE, {
-        "id.bitmap_agreed && ": "",
     }),
     ("a fast WRITE is taken on several paths", SINGLE_WRITE, {
         " && id.receiving_paths == 1;": ";",

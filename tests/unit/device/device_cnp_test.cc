@@ -33,6 +33,17 @@ TEST(Cnp, MarkedPacketsMakeOneInFiftyMicroseconds) {
   }
 }
 
+// One of a single packet has a fast path on arrival, from the second on (qp/receive/single_write.cc).
+TEST(Cnp, AMarkedWriteOfOnePacketIsSeen) {
+  TwoEngines pair(dcqcn());
+  pair.traffic_class = 3;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(pair.post(0, pair.write(0, 0, 64, i)).ok());
+    EXPECT_TRUE(pair.run_until_idle());
+  }
+  EXPECT_EQ(pair.side[1].count(Counter::kMarkedPackets), 3u);
+}
+
 TEST(Cnp, MarkedAnswersTellTheResponder) {
   TwoEngines pair(dcqcn());
   pair.traffic_class = 3;

@@ -2,6 +2,9 @@
 // of one packet in bitmap mode (qp/receive/single_write.cc). What the general path drops is dropped, for its reason.
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "qp/receive/responder_impl.h"
 #include "support/two_engines.h"
 #include "wire/control.h"
 
@@ -12,15 +15,16 @@ constexpr std::uint32_t kSentPsn = 5000, kNextPsn = 1001;  // of side 1's WRITE 
 
 // Side 1 receives. A WRITE of its own is in flight; its peer is paused.
 struct Usual {
-  Usual() {
+  explicit Usual(const PairOptions& options = {}, std::uint32_t writes = 1) : pair(options) {
     pair.inject(1, write(kNextPsn - 1));
     pair.paused[0] = true;
-    EXPECT_TRUE(pair.post(1, pair.write(1, 4096, 8, 1)).ok());
+    for (std::uint32_t i = 0; i < writes; ++i) EXPECT_TRUE(pair.post(1, pair.write(1, 4096, 8, i)).ok());
     pair.round();
     side().memory[0] = std::byte{0};
   }
   [[nodiscard]] TwoEngines::Side& side() { return pair.side[1]; }
-  [[nodiscard]] std::vector<std::byte> write(std::uint32_t psn) {
+  // `base`: of a piggybacked acknowledgement.
+  [[nodiscard]] std::vector<std::byte> write(std::uint32_t psn, std::optional<Psn> base = {}) {
     wire::Packet packet;
     packet.op = wire::RcOp::kWriteOnly;
     packet.bitmap = true;
@@ -29,6 +33,9 @@ struct Usual {
     packet.bth.psn = Psn{psn};
     packet.bxth.source_qpn = peer_qpn;
     packet.reth = {side().at(0), side().key, 8};
+    packet.bxth.piggyback = base.has_value();
+    packet.piggyback.base = base.value_or(Psn{0});
+    packet.piggyback.credit_packets = packet.piggyback.credit_bytes = 1000;
     return pair.make(0, packet, std::vector<std::byte>(8, std::byte{0xEE}));
   }
   [[nodiscard]] std::vector<std::byte> acknowledgement() {
@@ -111,6 +118,60 @@ TEST(UsualPackets, WhatIsWrongIsDroppedForItsReason) {
       EXPECT_TRUE(usual.pair.poll(1).empty()) << one.what;
     }
   }
+}
+
+// --- WRITEs with a piggybacked acknowledgement ---
+
+TEST(UsualPackets, AWriteMayAcknowledgeAPart) {
+  Usual usual({}, 2);
+  usual.pair.inject(1, usual.write(kNextPsn, Psn{kSentPsn + 1}));
+  EXPECT_EQ(usual.pair.poll(1).size(), 1U);
+  EXPECT_EQ(usual.side().memory[0], std::byte{0xEE});
+  usual.pair.inject(1, usual.write(kNextPsn + 1, Psn{kSentPsn + 2}));
+  EXPECT_EQ(usual.pair.poll(1).size(), 1U);
+}
+
+TEST(UsualPackets, AnAcknowledgementMayBeOfAPart) {
+  Usual usual({}, 2);
+  usual.pair.inject(1, usual.acknowledgement());
+  EXPECT_EQ(usual.pair.poll(1).size(), 1U);
+}
+
+TEST(UsualPackets, AWriteThatAcknowledgesWhatWasNotSentIsNotExecuted) {
+  Usual usual;
+  const std::uint64_t accepted = usual.side().count(Counter::kAcceptedPackets);
+  usual.pair.inject(1, usual.write(kNextPsn, Psn{kSentPsn + 9}));
+  EXPECT_EQ(usual.side().memory[0], std::byte{0});
+  EXPECT_EQ(usual.side().count(Counter::kAcceptedPackets), accepted);
+}
+
+// The second completion finds no room, which ends the queue pair.
+TEST(UsualPackets, AWriteWhoseAcknowledgementEndsTheQueuePairIsNotExecuted) {
+  PairOptions options;
+  options.cq_entries = 1;
+  Usual usual(options, 2);
+  const std::uint64_t dropped = usual.side().count(DropReason::kQpState);
+  usual.pair.inject(1, usual.write(kNextPsn, Psn{kSentPsn + 2}));
+  EXPECT_EQ(usual.pair.state(1), QpState::kErr);
+  EXPECT_EQ(usual.side().memory[0], std::byte{0});
+  EXPECT_EQ(usual.side().count(DropReason::kQpState), dropped + 1);
+}
+
+// --- several paths ---
+
+// Nothing was known of them when the first packet came.
+TEST(UsualPackets, TheFirstWriteOfSeveralPathsMakesThemKnown) {
+  PairOptions options;
+  options.paths = 2;
+  options.settle = false;
+  Usual usual(options, 0);
+  const auto& tolerance = usual.side().qp->responder().impl().tolerance;
+  ASSERT_EQ(tolerance.paths(), nullptr);
+  usual.pair.paused[0] = false;
+  usual.pair.run_for(2_ms);
+  ASSERT_EQ(usual.side().qp->identity().receiving_paths, 2U);
+  usual.pair.inject(1, usual.write(kNextPsn));
+  EXPECT_NE(tolerance.paths(), nullptr);
 }
 
 }  // namespace

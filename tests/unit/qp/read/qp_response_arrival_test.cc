@@ -130,7 +130,17 @@ TEST(MiddleResponses, EverythingElseTakesTheGeneralPath) {
       {"several paths", [](Arriving& parts, wire::Packet&) { parts.identity.receiving_paths = 2; }},
       {"the sender judges",
        [](Arriving& parts, wire::Packet&) { parts.judge = std::make_unique<SenderJudge>(parts.recovery); }},
-      {"by reference", [](Arriving& parts, wire::Packet&) { parts.messages.front().by_reference = 64; }},
+      {"paths are known",
+       [](Arriving& parts, wire::Packet&) {
+         parts.identity.receiving_paths = 2;
+         (void)parts.receiver.paths_begun(parts.environment, parts.identity, parts.now);
+         parts.identity.receiving_paths = 1;
+       }},
+      {"a timeout is undecided", [](Arriving& parts, wire::Packet&) { parts.timers.add_undecided(1, parts.now); }},
+      {"of a READ by reference", [](Arriving& parts, wire::Packet&) { parts.messages.front().by_reference = 64; }},
+      {"by reference", [](Arriving&, wire::Packet& packet) { packet.bxth.operation = wire::Bxth::kByReference; }},
+      {"of another request",
+       [](Arriving& parts, wire::Packet&) { parts.messages.front().kind = MessageKind::kConfirmed; }},
       {"its memory is gone", [](Arriving& parts, wire::Packet&) { parts.remove_region(); }},
   };
   for (const Case& one : cases) {
@@ -145,6 +155,23 @@ TEST(MiddleResponses, EverythingElseTakesTheGeneralPath) {
   ahead.ask(4);
   ahead.acknowledge(0);
   EXPECT_FALSE(ahead.take_middle(ahead.middle_packet(1)));
+}
+
+TEST(MiddleResponses, NeitherTheFirstNorTheLastOneIsInTheMiddle) {
+  Arriving first;
+  first.ask(4);
+  first.scoreboard.set_cumulative(4, first.now);
+  EXPECT_FALSE(first.take_middle(first.middle_packet(0)));
+  Arriving last;
+  last.begin_read(2);
+  EXPECT_FALSE(last.take_middle(last.middle_packet(1)));
+}
+
+TEST(MiddleResponses, NothingInFlightHasNone) {
+  Arriving parts;
+  parts.begin_read(1);
+  ASSERT_TRUE(parts.scoreboard.empty());
+  EXPECT_FALSE(parts.take_middle(parts.middle_packet(1)));
 }
 
 }  // namespace

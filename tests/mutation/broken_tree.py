@@ -9,9 +9,9 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-import time
 
 from programs import QUICK, SLOW
 
@@ -20,6 +20,9 @@ COPY = os.path.join(ROOT, os.environ.get("BRDMA_BUILD_DIR", "build") + "-mutatio
 SEEDS = 300
 WORLDS = "sim_worlds"
 FLAGS = "-O1 -DNDEBUG"  # checks of our own are in every build
+# CPU time of a program, many times its usual one: some mutations never end. A busy machine does not count.
+SECONDS_QUICK, SECONDS_SLOW, SECONDS_WORLDS = 10, 120, 60
+DOES_NOT_END = (124, -signal.SIGKILL)
 
 
 def read(path):
@@ -88,7 +91,7 @@ def of_worlds(code, output):
     failed = re.search(r"seeds, (\d+) failed", output)
     if failed:
         return f"{failed.group(1)} of {SEEDS}; {where}"
-    return ("do not end; " if code == 124 else "break off; ") + where
+    return ("do not end; " if code in DOES_NOT_END else "break off; ") + where
 
 
 def of_test(name, code, output):
@@ -97,7 +100,14 @@ def of_test(name, code, output):
         return ""
     failed = re.findall(r"^\[  FAILED  \] (\w[\w./]+)", output, re.M)
     started = re.findall(r"^\[ RUN      \] (\S+)", output, re.M)
-    return failed[0] if failed else f"{started[-1] if started else name} ({'does not end' if code == 124 else 'breaks off'})"
+    return failed[0] if failed else f"{started[-1] if started else name} ({'does not end' if code in DOES_NOT_END else 'breaks off'})"
+
+
+def run(program):
+    seconds = SECONDS_WORLDS if program == WORLDS else SECONDS_SLOW if program in SLOW else SECONDS_QUICK
+    arguments = ["--seeds", str(SEEDS)] if program == WORLDS else ["--gtest_fail_fast"]
+    code, output = command("prlimit", f"--cpu={seconds}", path_of(program), *arguments)
+    return program, code, output
 
 
 def copy_if_changed(source, target):
@@ -135,18 +145,9 @@ class BrokenTree:
         if failure:
             sys.exit(f"mutation: the unbroken engine does not build\n{failure[-2000:]}")
         self._unbroken = {program: digest(program) for program in programs}
-        self._limits = dict.fromkeys(programs, 300)
-        began = list(self._pool.map(self._run, programs))
-        wrong = [program for program, code, _, _ in began if code != 0]
+        wrong = [program for program, code, _ in self._pool.map(run, programs) if code != 0]
         if wrong:
             sys.exit(f"mutation: the unbroken engine fails: {' '.join(wrong)}")
-        self._limits = {program: 15 + 10 * seconds for program, _, _, seconds in began}  # some mutations never end
-
-    def _run(self, program):
-        arguments = ["--seeds", str(SEEDS)] if program == WORLDS else ["--gtest_fail_fast"]
-        began = time.monotonic()
-        code, output = command(path_of(program), *arguments, seconds=self._limits[program])
-        return program, code, output, time.monotonic() - began
 
     def _findings(self, programs):
         """Of those that are not what they are without the mutation: what the worlds find, which tests fail."""
@@ -155,7 +156,7 @@ class BrokenTree:
             raise NotBuilt(failure[-2000:])
         changed = [program for program in programs if digest(program) != self._unbroken[program]]
         found, caught = "", []
-        for program, code, output, _ in self._pool.map(self._run, changed):
+        for program, code, output in self._pool.map(run, changed):
             if program == WORLDS:
                 found = of_worlds(code, output)
             elif code != 0:

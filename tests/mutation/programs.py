@@ -79,7 +79,6 @@ QUICK = [
     "recovery_retransmit_request_test",
     "registry_command_queues_test",
     "registry_mask_test",
-    "requester_acknowledgement_cost_test",
     "requester_feedback_test",
     "requester_pace_test",
     "requester_read_standard_test",

@@ -208,6 +208,18 @@ TEST(RequestPackets, AReadRequestAsksForItsChunk) {
   EXPECT_TRUE(message.in_flight_counted);
 }
 
+TEST(RequestPackets, TheIntervalOfAcknowledgementsBeginsAgainWithIt) {
+  Writing parts;
+  parts.post(WorkOpcode::kRdmaWrite, 2 * parts.kMtu);
+  parts.post(WorkOpcode::kRdmaRead, parts.kMtu);
+  parts.begin();
+  (void)parts.leave(2);
+  EXPECT_EQ(parts.admission.since_request(), 2U);
+  parts.begin();
+  (void)parts.request();
+  EXPECT_EQ(parts.admission.since_request(), 0U);
+}
+
 TEST(RequestPackets, AnAtomicWriteCarriesItsData) {
   Writing parts;
   parts.post(WorkOpcode::kAtomicWrite, 8);

@@ -141,6 +141,11 @@ TEST(SmallRuns, EverythingElseIsLeftToOthers) {
   begun.start().begin();
   begun.post(WorkOpcode::kRdmaWrite, 64);
   EXPECT_THAT(begun.run(), IsEmpty()) << "a message before it has not left";
+  Running missing;
+  missing.send(2);
+  missing.report(1);
+  missing.post(WorkOpcode::kRdmaWrite, 64);
+  EXPECT_THAT(missing.run(), IsEmpty()) << "a packet is missing";
 }
 
 TEST(SmallRuns, ItEndsAtALargeOne) {
@@ -201,6 +206,7 @@ TEST(MiddleRuns, EverythingElseIsLeftToOthers) {
   const Case cases[] = {
       {"a standard peer", [](Running& parts) { parts.identity.bitmap_agreed = false; }},
       {"several paths", [](Running& parts) { parts.paths = std::make_unique<SendPaths>(2, Spraying::kRoundRobin); }},
+      {"the first is missing", [](Running& parts) { parts.scoreboard.note_arrived(1); }},
       {"a READ", [](Running& parts) { parts.messages.back().kind = MessageKind::kRead; }},
       {"by reference", [](Running& parts) { parts.messages.back().by_reference = 16; }},
   };

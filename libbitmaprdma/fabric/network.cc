@@ -437,21 +437,32 @@ std::string get_option(const NetworkConfig& config, std::string_view name) {
   return {};
 }
 
+namespace {
+
+// The first option that has no effect without a rate.
+std::string_view needs_rate(const NetworkConfig& config) {
+  if (config.link.marking) return "ecn";
+  if (config.link.random_drop) return "random-drop";
+  if (config.buffer.bytes != 0) return "buffer";
+  return config.link.classes.count > 1 ? "classes" : "";
+}
+
+// A curve over parts of a buffer that does not exist.
+std::string_view needs_buffer(const NetworkConfig& config) {
+  if (config.buffer.bytes != 0) return "";
+  const auto by_occupancy = [](const auto& curve) { return curve && curve->by == MarkedBy::kOccupancy; };
+  if (by_occupancy(config.link.marking)) return "ecn";
+  return by_occupancy(config.link.random_drop) ? "random-drop" : "";
+}
+
+}  // namespace
+
 std::optional<std::string> check_network(const NetworkConfig& config) {
-  const LinkConfig& link = config.link;
-  const std::string_view needs_rate = link.marking               ? "ecn"
-                                      : link.random_drop         ? "random-drop"
-                                      : config.buffer.bytes != 0 ? "buffer"
-                                      : link.classes.count > 1   ? "classes"
-                                                                 : "";
-  if (!link.rate && !needs_rate.empty()) {
-    return std::string{needs_rate}.append(" needs a rate (for example rate 1gbit): without one no queue forms");
-  }
-  for (const auto& [name, curve] : {std::pair{"ecn", &link.marking}, {"random-drop", &link.random_drop}}) {
-    if (!*curve || (*curve)->by != MarkedBy::kOccupancy || config.buffer.bytes != 0) continue;
-    return std::string{name} + " by parts of the buffer needs a buffer (for example buffer 2mb)";
-  }
-  if (config.ecn_to_rtt && !link.marking) return "ecn-to-rtt needs ecn: there would be no marks to translate";
+  if (const std::string_view option = needs_rate(config); !config.link.rate && !option.empty())
+    return std::string{option}.append(" needs a rate (for example rate 1gbit): without one no queue forms");
+  if (const std::string_view option = needs_buffer(config); !option.empty())
+    return std::string{option}.append(" by parts of the buffer needs a buffer (for example buffer 2mb)");
+  if (config.ecn_to_rtt && !config.link.marking) return "ecn-to-rtt needs ecn: there would be no marks to translate";
   return {};
 }
 

@@ -72,16 +72,6 @@ struct Identity {
   PeerCredit peer_credit;             // from the last CAPS or BitmapAck
   LocalPath* local = nullptr;         // if the peer has an address of this host; owned by the queue pair
 
-  // RESET: what the peer's CAPS stated holds for that connection alone.
-  void forget_peer() {
-    own_token = peer_token = 0;
-    bitmap_agreed = peer_reads_piggybacks = peer_reads_operations = peer_reads_ranges = peer_reads_waited =
-        peer_knows_copies = peer_knows_link_state = peer_managed = false;
-    peer_window = 0;
-    sending_paths = receiving_paths = 1;
-    peer_credit = {};
-  }
-
   // For memory access on behalf of the peer.
   [[nodiscard]] memory::Accessor accessor() const { return memory::Accessor{pd, qpn}; }
   [[nodiscard]] std::uint32_t mtu() const { return mtu_bytes(attributes.path_mtu); }
@@ -91,5 +81,16 @@ struct Identity {
   [[nodiscard]] bool goes_back() const { return recovery->mode == RecoveryMode::kGoBackN; }  // go-back-N
   [[nodiscard]] bool can_send() const { return state == QpState::kRts || state == QpState::kSqd; }
 };
+
+// RESET: what the peer's CAPS stated holds for that connection alone.
+inline void forget_peer(Identity& identity) {
+  identity.own_token = identity.peer_token = 0;
+  identity.bitmap_agreed = identity.peer_reads_piggybacks = identity.peer_reads_operations =
+      identity.peer_reads_ranges = identity.peer_reads_waited = identity.peer_knows_copies =
+          identity.peer_knows_link_state = identity.peer_managed = false;
+  identity.peer_window = 0;
+  identity.sending_paths = identity.receiving_paths = 1;
+  identity.peer_credit = {};
+}
 
 }  // namespace brdma::qp

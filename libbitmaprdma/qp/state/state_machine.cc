@@ -237,7 +237,7 @@ void QueuePair::StateMachine::enter_reset() const {
   }
   pair_.identity_.send_cq->purge(pair_.identity_.qpn);
   pair_.identity_.receive_cq->purge(pair_.identity_.qpn);
-  pair_.identity_.forget_peer();
+  forget_peer(pair_.identity_);
   pair_.events_.clear();
   pair_.order_.none_first();
   pair_.drain_wanted_ = false;

@@ -89,7 +89,7 @@ FAST_PATHS = [
     ("a run takes requests of another kind", SMALL, {
         "wqe.opcode != run.opcode || ": "",
     }),
-    ("a run takes large requests", SMALL, {
+    ("a run takes a request with a fence", SMALL, {
         " || !runs.is_small(wqe) || ": " || ",
     }),
     ("a run takes more bytes than it may", SMALL, {

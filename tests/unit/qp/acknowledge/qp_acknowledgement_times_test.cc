@@ -49,6 +49,14 @@ TEST(AcknowledgementTimes, ARequestedOneMayWaitForData) {
   EXPECT_FALSE(responder.times().deferrable(3, responder.now + 300_us));
 }
 
+TEST(AcknowledgementTimes, ItsInterestIsForcedWhenItHasWaitedLongEnough) {
+  Acknowledging responder;
+  EXPECT_EQ(responder.times().interest(responder.now), TransmitInterest::kNone);
+  responder.packet(/*asked=*/true);
+  EXPECT_EQ(responder.times().interest(responder.now + 99_us), TransmitInterest::kDeferrable);
+  EXPECT_EQ(responder.times().interest(responder.now + 100_us), TransmitInterest::kForced);
+}
+
 TEST(AcknowledgementTimes, WithinAMessageTheApplicationCannotReply) {
   Acknowledging responder;
   responder.packet(/*asked=*/true);

@@ -314,11 +314,13 @@ TEST(AcknowledgementWriter, OnDataItStatesTheSame) {
 
 TEST(AcknowledgementWriter, TheLastDataPacketOfTheBatchCarriesIt) {
   Writing responder;
+  responder.see(3, 0x1234);
   responder.add_data(100);
   responder.ack.repeat_with_data();
   EXPECT_TRUE(responder.writer().add_to_data(*responder.batch, responder.now));
   EXPECT_FALSE(responder.ack.pending());
   EXPECT_FALSE(responder.ack.repeats()) << "it has";
+  EXPECT_FALSE(responder.echo.valid()) << "echoed once";
   EXPECT_EQ(responder.count(Counter::kAcksPiggybacked), 1U);
   EXPECT_EQ(responder.count(Counter::kAcksSent), 1U);
   EXPECT_EQ(responder.batch->packets(), 1U);

@@ -96,8 +96,8 @@ TEST(ExecutionOfWrites, RightsKeysAndLengthsAreChecked) {
        [](Executing& responder, wire::Packet& packet) {
          packet.reth.address = kStart + responder.bytes.size() - packet.payload.size() + 1;
        }},
-      {"another length than stated", Verdict::kInvalidRequest,
-       [](Executing&, wire::Packet& packet) { packet.reth.length -= 1; }},
+      {"more than stated", Verdict::kInvalidRequest, [](Executing&, wire::Packet& packet) { packet.reth.length -= 1; }},
+      {"less than stated", Verdict::kInvalidRequest, [](Executing&, wire::Packet& packet) { packet.reth.length += 1; }},
       {"more than the MTU", Verdict::kInvalidRequest,
        [](Executing& responder, wire::Packet& packet) { packet = responder.packet(RcOp::kWriteOnly, kMtu + 1); }},
       {"inside another message", Verdict::kInvalidRequest,

@@ -148,10 +148,10 @@ TEST(SmallRuns, EverythingElseIsLeftToOthers) {
   EXPECT_THAT(missing.run(), IsEmpty()) << "a packet is missing";
 }
 
-TEST(SmallRuns, ItEndsAtALargeOne) {
+TEST(SmallRuns, ItEndsAtAFence) {
   Running parts;
   parts.post(WorkOpcode::kRdmaWrite, 64);
-  parts.post(WorkOpcode::kRdmaWrite, kCopiedBytesMax + 1);
+  parts.post(WorkOpcode::kRdmaWrite, 64, kSendFence);
   EXPECT_EQ(parts.run().size(), 1U);
 }
 

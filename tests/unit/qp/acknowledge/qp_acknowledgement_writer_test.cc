@@ -14,7 +14,7 @@ namespace {
 
 using wire::RcOp;
 
-constexpr std::uint32_t kMtu = test::ResponderParts::kMtu, kMsn = test::ResponderParts::kMsn;
+constexpr std::uint32_t kMsn = test::ResponderParts::kMsn;
 constexpr std::uint64_t kToken = 0x1122'3344'5566'7788;
 
 struct Writing : test::ResponderParts {

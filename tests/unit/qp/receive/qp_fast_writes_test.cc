@@ -14,7 +14,6 @@ using wire::RcOp;
 
 constexpr std::uint32_t kMtu = test::ResponderParts::kMtu, kMsn = test::ResponderParts::kMsn;
 constexpr std::uint32_t kLength = 4 * kMtu;  // of the long WRITE
-constexpr std::uint64_t kStart = test::ResponderParts::kStart;
 
 // A long WRITE is in progress where a test begins it: its First packet has been executed.
 struct Fast : test::ResponderParts {

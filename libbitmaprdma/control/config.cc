@@ -17,6 +17,7 @@
 
 #include "base/toml_text.h"
 #include "control/definitions.h"
+#include "control/unknown_words.h"
 
 namespace brdma::control {
 namespace {
@@ -85,7 +86,7 @@ void take_entry(Loader& loader, const std::string& path, const std::string& key,
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].key == key) return loader.take(i, spelled(node), source, place(path, node));
   }
-  loader.result.errors.push_back(place(path, node) + ": there is no setting " + key);
+  loader.result.errors.push_back(place(path, node) + ": " + no_such_setting(key));
 }
 
 void load_file(Loader& loader, const std::string& path, SettingSource source) {
@@ -176,13 +177,14 @@ Settings load_settings_or_warn(const std::string& device) {
   SettingPlaces places = default_places();
   places.device = device;
   LoadedSettings loaded = load_settings(places);
-  if (!loaded.errors.empty()) {
-    std::call_once(warned, [&loaded] {
-      const std::size_t more = loaded.errors.size() - 1;
-      const std::string rest = more == 0 ? "" : " (and " + std::to_string(more) + " more: brdma system show config)";
-      std::fprintf(stderr, "libbitmaprdma: %s%s\n", loaded.errors.front().c_str(), rest.c_str());
-    });
-  }
+  std::call_once(warned, [&loaded] {
+    std::vector<std::string> faults = loaded.errors;
+    for (std::string& warning : unknown_variables()) faults.push_back(std::move(warning));
+    if (faults.empty()) return;
+    const std::size_t more = faults.size() - 1;
+    const std::string rest = more == 0 ? "" : " (and " + std::to_string(more) + " more: brdma system show config)";
+    std::fprintf(stderr, "libbitmaprdma: %s%s\n", faults.front().c_str(), rest.c_str());
+  });
   return std::move(loaded.settings);
 }
 

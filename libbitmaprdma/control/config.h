@@ -78,8 +78,8 @@ struct SettingPlaces {
 [[nodiscard]] SettingPlaces default_places();
 [[nodiscard]] LoadedSettings load_settings(const SettingPlaces& places = default_places());
 
-// For the library inside an application: the first error goes to standard error as one line, once per process.
-// `device`: as SettingPlaces::device.
+// For the library inside an application: the first error, or unknown BRDMA_ variable (unknown_words.h), goes to
+// standard error as one line, once per process. `device`: as SettingPlaces::device.
 [[nodiscard]] Settings load_settings_or_warn(const std::string& device = {});
 
 }  // namespace brdma::control

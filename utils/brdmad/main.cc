@@ -19,6 +19,7 @@
 #include <string>
 
 #include "control/config.h"
+#include "control/unknown_words.h"
 #include "controller-session/endpoint.h"
 #include "io/daemon/daemon_client.h"
 #include "options.h"
@@ -208,7 +209,11 @@ int run(int argc, char** argv) {
   if (options.vault_fd < 0 && options.foreground) options.vault_fd = stored_vault();
   shed_inheritance(options);
   for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdmad: %s\n", error.c_str());
-  if (!options.foreground) go_to_background(options);
+  if (options.foreground) {  // else a program has started it, and reports them itself
+    for (const std::string& one : control::unknown_variables()) std::fprintf(stderr, "brdmad: %s\n", one.c_str());
+  } else {
+    go_to_background(options);
+  }
   open_log(options);
   return run_holder(options);
 }

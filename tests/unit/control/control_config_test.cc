@@ -138,9 +138,9 @@ TEST_F(ConfigTest, BadFilesAreNamedWithTheirLine) {
   user_file("[recovery]\nwindow = [1, 2]\n");
   EXPECT_NE(error().find(":2: recovery.window = '(not a value)' is not allowed"), std::string::npos);
   user_file("[recovery]\nwindw = 4096\n");
-  EXPECT_EQ(error(), places_.user_file + ":2: there is no setting recovery.windw");
+  EXPECT_EQ(error(), places_.user_file + ":2: there is no setting recovery.windw: did you mean 'recovery.window'?");
   user_file("window = 4096\n");
-  EXPECT_EQ(error(), places_.user_file + ":1: there is no setting window");
+  EXPECT_EQ(error(), places_.user_file + ":1: there is no setting window: did you mean 'recovery.window'?");
   user_file("[recovery\nwindow = 4096\n");
   EXPECT_NE(error().find(places_.user_file + ":1: not TOML"), std::string::npos) << error();
   user_file("# Länge\n[recovery]\nlänge = 4096\n");

@@ -10,6 +10,18 @@ install(CODE "
     endif()
   endforeach()")
 
+# What brdma has made when it was built (utils/brdma/CMakeLists.txt), where man and the shells look.
+include(GNUInstallDirs)
+set(made ${CMAKE_BINARY_DIR}/utils/brdma)
+install(DIRECTORY ${made}/manual/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 FILES_MATCHING PATTERN "*.8")
+install(FILES ${made}/brdma.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME brdma)
+install(FILES ${made}/brdma.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+set(zsh_folder site-functions)
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(zsh_folder vendor-completions)  # Debian's, for packages
+endif()
+install(FILES ${made}/_brdma DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh_folder})
+
 # brdma_install_text(TEXT FOLDER NAME): TEXT, where @PREFIX@ is the prefix, goes to FOLDER/NAME. FOLDER is below the prefix.
 function(brdma_install_text text folder name)
   install(CODE "

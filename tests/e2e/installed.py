@@ -99,6 +99,9 @@ class Cases:
         expect(f'ExecStart="{prefix}/bin/brdmad"' in service, service)
         driver = (prefix / "etc/libibverbs.d/bitmaprdma.driver").read_text()
         expect(driver.startswith(f"driver {prefix}/lib"), driver)
+        for made in ["man/man8/brdma.8", "man/man8/brdma-lab.8", "bash-completion/completions/brdma", "fish/vendor_completions.d/brdma.fish"]:
+            expect((prefix / "share" / made).stat().st_size > 100, f"share/{made} is empty")
+        expect(list((prefix / "share/zsh").glob("*/_brdma")), "no completion for zsh")
         seen = self.work(prefix)
         expect(seen.returncode == 0 and "brdma_lo" in seen.stdout, f"ibv_devices: {seen.stdout}{seen.stderr}")
 

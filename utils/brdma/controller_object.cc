@@ -7,14 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "grammar/help.h"
 #include "io/daemon/daemon_client.h"
 #include "objects.h"
 
 namespace brdma {
 namespace {
 
-constexpr const char* kUsage =
-    "expected: brdma controller [show [links|switches|prefixes|hosts|counters]] [at @NAME], or: controller stop";
 constexpr std::array<std::string_view, 5> kLists{"links", "switches", "prefixes", "hosts", "counters"};
 
 Json ask(const std::string& name, const char* command) {
@@ -46,7 +45,7 @@ void show_list(const Json& state, std::string_view list, const OutputStyle& styl
   std::vector<Record> records;
   for (const Json& entry : entries) {
     Record record{head_of(list, entry), entry};
-    if (!style.json) record.fields.erase(record.fields.begin());  // the head has it
+    if (!style.complete()) record.fields.erase(record.fields.begin());  // the head has it
     records.push_back(std::move(record));
   }
   print_records(records, style);
@@ -74,7 +73,7 @@ ControllerRequest take_controller_request(Invocation& invocation) {
     } else if (const int which = find_word(word, kLists); which >= 0 && request.list.empty() && !request.stop) {
       request.list = kLists[static_cast<std::size_t>(which)];
     } else {
-      throw UsageError(kUsage);
+      throw grammar::unexpected(word, "controller");
     }
     first = false;
   }

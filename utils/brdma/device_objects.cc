@@ -1,4 +1,4 @@
-// `brdma dev`, `link`, `resource`, `statistic`: the RDMA devices of this network namespace and their users. Devices are
+// `brdma dev`, `link`, `resource`: the RDMA devices of this network namespace and their users. Devices are
 // read from the system; users and counters come from brdmad if one runs.
 
 #include <algorithm>
@@ -14,16 +14,16 @@
 
 #include "bitmaprdma/context.h"
 #include "capabilities.h"
+#include "grammar/help.h"
 #include "io/daemon/daemon_client.h"
 #include "io/netdev/netdev.h"
 #include "management.h"
 #include "objects.h"
 #include "process_rows.h"
+#include "view/show_request.h"
 
 namespace brdma {
 namespace {
-
-constexpr int kPort = 1;  // every device has one
 
 std::string guid_text(std::uint64_t guid) {
   std::array<char, 24> text{};
@@ -33,62 +33,11 @@ std::string guid_text(std::uint64_t guid) {
   return text.data();
 }
 
-// The words behind "show": words, and "dev NAME" or "link NAME[/PORT]" or just the name.
-struct Filter {
-  std::string device;
-  [[nodiscard]] bool matches(const std::string& name) const { return device.empty() || device == name; }
-};
-
-void check_exists(const Filter& filter, const std::vector<DeviceInfo>& devices) {
-  for (const DeviceInfo& device : devices) {
-    if (filter.matches(device.name)) return;
-  }
-  if (!filter.device.empty()) throw std::runtime_error("no device " + filter.device + ": see 'brdma dev show'");
-}
-
-void take_filter_word(Words& words, Filter& filter) {
-  std::string word = words.take();
-  if ((word == "dev" || word == "link") && !words.empty()) word = words.take();
-  word.resize(std::min(word.size(), word.find("/1")));
-  filter.device = word;
-}
-
-// "show [dev NAME]" with options; everything else is misuse.
-Filter parse_show(Invocation& invocation, const char* object) {
-  Words& words = invocation.words;
-  Filter filter;
-  bool first = true;
-  while (!words.empty()) {
-    if (take_style_option(words, invocation.style)) continue;
-    constexpr std::array<std::string_view, 2> kShow{"show", "list"};
-    if (first && (find_word(words.peek(), kShow) >= 0)) {
-      words.take();
-      first = false;
-      continue;
-    }
-    if (words.peek() == "help") throw UsageError(std::string{"expected: brdma "} + object + " [show [dev NAME]]");
-    first = false;
-    take_filter_word(words, filter);
-  }
-  return filter;
-}
-
-std::vector<DeviceInfo> devices_or_reason(const Filter& filter) {
+std::vector<DeviceInfo> devices_or_reason(const ShowFilter& filter) {
   std::vector<DeviceInfo> devices = list_devices();
   if (devices.empty()) print_error(io::no_device_reason());
-  check_exists(filter, devices);
+  if (!filter.device.empty()) require_device(filter.device);
   return devices;
-}
-
-// The daemon's answer; nothing if none runs here.
-std::optional<Json> ask_daemon(const char* query) {
-  const auto answer = io::query_daemon({{"query", query}});
-  if (answer.ok()) return std::optional<Json>(std::in_place, answer.value());
-  if (answer.reason().error == ENOENT) {
-    std::fprintf(stderr, "brdma: no brdmad runs in this network namespace: no program uses a device\n");
-    return std::nullopt;
-  }
-  throw std::runtime_error(answer.reason().message);
 }
 
 // By index; a hole is zero.
@@ -111,29 +60,6 @@ Json address_list(const DeviceInfo& device) {
   return list;
 }
 
-// Takes "show" if it is the next word.
-void take_show(Words& words) {
-  constexpr std::array<std::string_view, 2> kShow{"show", "list"};
-  if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
-}
-
-// Takes "[show] WHAT [show]" at the front.
-bool takes(Invocation& invocation, std::string_view what) {
-  Words& words = invocation.words;
-  take_style_options(words, invocation.style);
-  take_show(words);
-  const bool found = !words.empty() && words.peek() == what;
-  if (found) {
-    words.take();
-    take_show(words);
-  }
-  return found;
-}
-
-}  // namespace
-
-namespace {
-
 // The receive path of each program that uses the device, and the reason, for programs that a brdmad can query.
 Json datapaths(const std::string& device, int& failed) {
   Json list = Json::array();
@@ -151,14 +77,15 @@ Json datapaths(const std::string& device, int& failed) {
 }  // namespace
 
 int dev_object(Invocation& invocation) {
-  const Filter filter = parse_show(invocation, "dev");
+  invocation.style.lists = true;
+  const ShowFilter filter = parse_show(invocation, "dev");
   std::vector<Record> records;
   int index = 0, failed = 0;
   for (const DeviceInfo& device : devices_or_reason(filter)) {
     const int number = index++;
     if (!filter.matches(device.name)) continue;
     Record record{std::to_string(number) + ": " + device.name + ":", {}};
-    if (invocation.style.json) record.fields = {{"ifindex", number}, {"ifname", device.name}};
+    if (invocation.style.complete()) record.fields = {{"ifindex", number}, {"ifname", device.name}};
     record.fields.update({{"node_type", "ca"},
                           {"fw", BRDMA_VERSION},
                           {"node_guid", guid_text(device.guid)},
@@ -170,23 +97,24 @@ int dev_object(Invocation& invocation) {
     }
     records.push_back(std::move(record));
   }
-  print_records(records, invocation.style);
+  print_records(records, invocation.style, "ifindex ifname node_type? fw? node_guid sys_image_guid?");
   return failed == 0 ? 0 : 1;
 }
 
 int link_object(Invocation& invocation) {
-  const Filter filter = parse_show(invocation, "link");
+  invocation.style.lists = true;
+  const ShowFilter filter = parse_show(invocation, "link");
   std::vector<Record> records;
   int index = 0;
   for (const DeviceInfo& device : devices_or_reason(filter)) {
     const int number = index++;
     if (!filter.matches(device.name)) continue;
     Record record{"link " + device.name + "/" + std::to_string(kPort), {}};
-    if (invocation.style.json) record.fields = {{"ifindex", number}, {"port", kPort}, {"ifname", device.name}};
+    if (invocation.style.complete()) record.fields = {{"ifindex", number}, {"port", kPort}, {"ifname", device.name}};
     record.fields.update({{"state", device.active ? "ACTIVE" : "DOWN"},
                           {"physical_state", device.active ? "LINK_UP" : "DISABLED"},
                           {"netdev", device.netdev}});
-    if (invocation.style.json || invocation.style.details > 0) {
+    if (invocation.style.complete() || invocation.style.details > 0) {
       record.fields.update({{"netdev_index", device.ifindex},
                             {"netdev_mtu", device.netdev_mtu},
                             {"active_mtu", mtu_bytes(device.active_mtu)},
@@ -194,86 +122,8 @@ int link_object(Invocation& invocation) {
     }
     records.push_back(std::move(record));
   }
-  print_records(records, invocation.style);
+  print_records(records, invocation.style, "ifname port? state physical_state? netdev active_mtu speed_mbps");
   return 0;
-}
-
-namespace {
-
-// `statistic show cm`: brdmad's counters of connection managers' messages, and those of the programs' managers; with -d
-// each program's too.
-int show_connection_counters(Invocation& invocation) {
-  while (!invocation.words.empty()) {
-    if (!take_style_option(invocation.words, invocation.style)) throw UsageError("expected: brdma statistic [show] cm");
-  }
-  const auto answer = ask_daemon("statistics");
-  std::vector<Record> records;
-  if (answer) {
-    const Json& connections = answer->at("connections");
-    Record& all = records.emplace_back(Record{"cm", answer->at("management")});
-    all.fields.update(connections.at("counters"));
-    for (const Json& process : invocation.style.details == 0 ? Json::array() : connections.at("processes")) {
-      Record& one = records.emplace_back(Record{"cm", {{"pid", process.at("pid")}, {"comm", process.at("comm")}}});
-      one.fields.update(process.at("counters"));
-    }
-  }
-  print_records(records, invocation.style);
-  return 0;
-}
-
-// `statistic show qp`: each queue pair's counters.
-int show_queue_pair_counters(Invocation& invocation) {
-  Target target;
-  Words& words = invocation.words;
-  while (!words.empty()) {
-    if (take_style_option(words, invocation.style) || take_target(words, target)) continue;
-    throw UsageError("expected: brdma statistic [show] qp [dev DEV] [lqpn N]");
-  }
-  return show_rows({{"query", "queue_pair_statistics"}}, target, Json::object(), "link", invocation.style);
-}
-
-Record record_of_link(const std::string& device, const OutputStyle& style) {
-  Record record{"link " + device + "/" + std::to_string(kPort), {}};
-  if (style.json) record.fields = {{"ifname", device}, {"port", kPort}};
-  return record;
-}
-
-// Each device's counters; with -d then those of each process.
-std::vector<Record> link_counters(const Json& statistics, const Filter& filter, const OutputStyle& style) {
-  std::vector<Record> records;
-  for (const Json& device : statistics.at("devices")) {
-    const std::string name = device.at("device");
-    if (!filter.matches(name)) continue;
-    Record& record = records.emplace_back(record_of_link(name, style));
-    record.fields.update(device.at("counters"));
-  }
-  for (const Json& process : statistics.at("processes")) {
-    const std::string name = process.at("device");
-    if (style.details == 0 || !filter.matches(name) || !process.at("counters").is_object()) continue;
-    Record& record = records.emplace_back(record_of_link(name, style));
-    record.fields.update({{"pid", process.at("pid")}, {"comm", process.at("comm")}});
-    record.fields.update(process.at("counters"));
-  }
-  return records;
-}
-
-int show_link_counters(Invocation& invocation) {
-  const Filter filter = parse_show(invocation, "statistic");
-  const auto answer = ask_daemon("statistics");
-  std::vector<Record> records;
-  if (answer) records = link_counters(*answer, filter, invocation.style);
-  print_records(records, invocation.style);
-  return 0;
-}
-
-}  // namespace
-
-// `statistic show [link NAME]`: each device's counters; with -d each process's too. `statistic show qp`: each queue
-// pair's. `statistic show cm`: RDMA-CM's.
-int statistic_object(Invocation& invocation) {
-  if (takes(invocation, "cm")) return show_connection_counters(invocation);
-  if (takes(invocation, "qp")) return show_queue_pair_counters(invocation);
-  return show_link_counters(invocation);
 }
 
 namespace {
@@ -305,14 +155,14 @@ int show_objects(const Target& target, const OutputStyle& style) {
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (!target.device.empty() && target.device != devices[i].name) continue;
     Record record{std::to_string(i) + ": " + devices[i].name + ":", {}};
-    if (style.json) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
+    if (style.complete()) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
     const auto sum = sums.find(devices[i].name);
     for (const char* key : {"cq", "qp", "mr", "ctx", "state_bytes"}) {
       record.fields[key] = sum == sums.end() ? Json(0) : sum->second.at(key);
     }
     records.push_back(std::move(record));
   }
-  print_records(records, style);
+  print_records(records, style, "ifindex? ifname cq qp mr ctx state_bytes");
   return failed == 0 ? 0 : 1;
 }
 
@@ -326,12 +176,12 @@ int show_contexts(const Target& target, const OutputStyle& style) {
     for (const Json& lease : leases) {
       if (lease.at("device") != devices[i].name) continue;
       Record record{"dev " + devices[i].name, {}};
-      if (style.json) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
+      if (style.complete()) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
       record.fields.update({{"ctxn", lease.at("slot")}, {"pid", lease.at("pid")}, {"comm", lease.at("comm")}});
       records.push_back(std::move(record));
     }
   }
-  print_records(records, style);
+  print_records(records, style, "ifname ctxn pid comm");
   return 0;
 }
 
@@ -342,14 +192,24 @@ int show_cm_ids(const OutputStyle& style) {
   for (const Json& id : answer ? answer->at("cm_ids") : Json::array()) {
     records.push_back({"cm_id " + std::to_string(number++), id});
   }
-  print_records(records, style);
+  print_records(records, style, "ps state src-addr src-port pid comm");
   return 0;
 }
 
-constexpr const char* kResourceUsage =
-    "expected: brdma resource [show [ctx|qp|cq|mr|gap|duplicate|cm_id] [dev DEV] [lqpn N] [KEY VALUE]...]; KEY is one "
-    "of "
-    "those shown";
+// What `resource show` lists of programs: the heading of its lines, as in rdma(8), and the columns on a terminal.
+struct ResourceList {
+  std::string_view what;
+  const char* heading;
+  std::string_view columns;
+};
+constexpr std::array kResourceLists{
+    ResourceList{"qp", "link",
+                 "ifname lqpn rqpn? type? state mode peer path_mtu? flight_bytes? srtt_us rate_mbps? pid? comm"},
+    ResourceList{"cq", "dev", "ifname cqn cqe waiting users pid comm"},
+    ResourceList{"mr", "dev", "ifname mrn lkey? rkey? mrlen access pid comm"},
+    ResourceList{"gap", "link", "ifname lqpn direction psn packets state cause age_us depth? named? path? pid? comm"},
+    ResourceList{"duplicate", "link", "ifname lqpn direction psn state age_us path? pid? comm"},
+};
 
 // The words behind `resource`.
 struct ResourceRequest {
@@ -371,13 +231,12 @@ ResourceRequest take_resource_request(Invocation& invocation) {
   while (!words.empty()) {
     if (take_style_option(words, invocation.style) || take_target(words, request.target)) continue;
     const std::string word = words.take();
-    if (word == "help") throw UsageError(kResourceUsage);
     if (word.starts_with("brdma_")) {
       request.target.device = word.substr(0, word.find('/'));
     } else if (request.has_filters()) {
       request.filters[word] = words.take_value(word);
     } else {
-      throw UsageError(kResourceUsage);
+      throw grammar::unexpected(word, "resource");
     }
   }
   return request;
@@ -389,13 +248,14 @@ ResourceRequest take_resource_request(Invocation& invocation) {
 // of missing packets, and of packets that came twice. `ctx`: owners of contexts. `cm_id`: RDMA-CM's identifiers that
 // have a port.
 int resource_object(Invocation& invocation) {
-  constexpr std::array<std::string_view, 3> kOfLinks{"qp", "gap", "duplicate"};
+  invocation.style.lists = true;
   const auto [what, target, filters] = take_resource_request(invocation);
   if (what.empty()) return show_objects(target, invocation.style);
   if (what == "ctx") return show_contexts(target, invocation.style);
   if (what == "cm_id") return show_cm_ids(invocation.style);
-  const bool of_link = std::find(kOfLinks.begin(), kOfLinks.end(), what) != kOfLinks.end();
-  return show_rows({{"query", "resource"}, {"what", what}}, target, filters, of_link ? "link" : "dev",
+  const auto list = std::find_if(kResourceLists.begin(), kResourceLists.end(),
+                                 [&what = what](const ResourceList& each) { return each.what == what; });
+  return show_rows({{"query", "resource"}, {"what", what}}, target, filters, list->heading, list->columns,
                    invocation.style);
 }
 

@@ -1,7 +1,5 @@
 // `brdma lab`: hosts on this machine, joined by a network with configurable impairments. docs/lab.md
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -10,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "grammar/help.h"
 #include "lab/commands/options.h"
 #include "lab/commands/pair.h"
 #include "lab/commands/report.h"
@@ -27,31 +26,30 @@ namespace {
 
 using lab::LabOptions;
 
-void print_lab_help() {
-  std::string topologies;
-  for (const std::string& name : lab::topology_names()) topologies += (topologies.empty() ? "" : ", ") + name;
-  std::printf(
-      "Usage: brdma lab pair [NETWORK] [--wait SECONDS] -- PROGRAM ARGS   server on h1, client on h2, and a table\n"
-      "       brdma lab up [--hosts N] [NETWORK]                          hosts h1..hN at 10.77.0.1.. and fd77::1..\n"
-      "       brdma lab up --topology NAME|FILE [NETWORK]                 several switches: %s\n"
-      "         --controller unix:PATH|ADDRESS:PORT --controller-key FILE   of its switches and hosts (docs/wan.md)\n"
-      "       brdma lab link LINK up|down                                 of a topology, while traffic runs\n"
-      "       brdma lab link LINK set NETWORK\n"
-      "       brdma lab route SWITCH add|replace PREFIX via PORT[,PORT...]\n"
-      "       brdma lab route SWITCH del PREFIX\n"
-      "       brdma lab exec HOST [--] PROGRAM ARGS                       with the RDMA devices in sight\n"
-      "       brdma lab set NETWORK                                       change the network while it runs\n"
-      "       brdma lab show [-j]                                         counters of the network\n"
-      "       brdma lab top [-j] [--interval MS] [--count N]              its queues, live\n"
-      "       brdma lab down\n"
-      "       brdma lab list\n"
-      "Each takes --name LAB (default: lab).\n"
-      "NETWORK: without any, the hosts are joined directly, as fast as the kernel goes\n%s",
-      topologies.c_str(), lab::network_help().c_str());
-}
+void print_lab_help() { std::fputs(grammar::help_text({grammar::find_object("lab"), {}}).c_str(), stdout); }
 
 void require_no_command(const LabOptions& options) {
   if (!options.command.empty()) throw UsageError("'" + options.command.front() + "' is not expected here");
+}
+
+// What `lab up` has made: hosts, their network, the next command.
+void print_made(const LabOptions& options, const Json& description) {
+  const std::string& name = options.plan.name;
+  std::string network;
+  for (const auto& [option, value] : options.plan.network)
+    network += (network.empty() ? " with " : ", ") + option + " " + value;
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& host : description.at("hosts")) {
+    rows.push_back({"  " + host.at("host").get<std::string>(), host.at("ipv4"), host.at("ipv6"), host.at("interface")});
+  }
+  const char* const joined = !options.topology.empty()            ? "switches of a topology"
+                             : description.value("switch", false) ? "a switch"
+                                                                  : "joined directly";
+  std::printf("lab '%s' is up: %s%s; interface MTU %s\n", name.c_str(), joined, network.c_str(),
+              description.at("interface_mtu").dump().c_str());
+  print_table(rows);
+  const std::string named = options.named ? " --name " + name : "";
+  std::printf("next: brdma lab exec%s h1 -- ibv_devinfo; brdma lab down%s\n", named.c_str(), named.c_str());
 }
 
 int up(Invocation& invocation) {
@@ -59,12 +57,11 @@ int up(Invocation& invocation) {
   require_no_command(options);
   lab::require_whole_network(options);
   const lab::RunningLab running = lab::start_lab(options.plan, lab::Lifetime::kDetached);
+  const Json description = lab::describe_lab(options.plan.name);
   if (invocation.style.json) {
-    print_json(lab::describe_lab(options.plan.name), invocation.style);
-  } else if (isatty(STDOUT_FILENO) != 0) {
-    const std::string& name = options.plan.name;
-    std::printf("lab '%s' is up: h1 to %s. Try: brdma lab exec %sh1 -- ibv_devinfo\n", name.c_str(),
-                lab::host_name(options.plan.hosts).c_str(), options.named ? ("--name " + name + " ").c_str() : "");
+    print_json(description, invocation.style);
+  } else {
+    print_made(options, description);
   }
   return 0;
 }
@@ -72,7 +69,7 @@ int up(Invocation& invocation) {
 int exec(Invocation& invocation) {
   const LabOptions options = lab::parse_lab_options(invocation, 1);
   if (options.operands.empty() || options.command.empty()) {
-    throw UsageError("expected: brdma lab exec [--name LAB] HOST [--] PROGRAM ARGS");
+    throw UsageError(grammar::usage("lab", "exec"));
   }
   for (const auto& [option, value] : options.plan.network) {
     // Here this is the program's own setting of that name: the lab's is its default.
@@ -191,13 +188,14 @@ int list(Invocation& invocation) {
                         {"interface_mtu", description.at("interface_mtu")},
                         {"switch", description.at("switch")}}});
   }
-  print_records(records, invocation.style);
+  invocation.style.lists = true;
+  print_records(records, invocation.style, "lab hosts interface_mtu switch");
   return 0;
 }
 
 int pair(Invocation& invocation) {
   LabOptions options = lab::parse_lab_options(invocation, 0);
-  if (options.command.empty()) throw UsageError("expected: brdma lab pair [NETWORK] -- PROGRAM ARGS");
+  if (options.command.empty()) throw UsageError(grammar::usage("lab", "pair"));
   lab::require_whole_network(options);
   if (options.plan.hosts < 2) throw UsageError("--topology: a pair needs two hosts");
   return lab::run_pair(options, invocation.style);
@@ -214,7 +212,7 @@ int lab_object(Invocation& invocation) {
     return 2;
   }
   const std::string word = invocation.words.take();
-  switch (find_word(word == "--help" || word == "-h" ? "help" : word, kCommands)) {
+  switch (find_word(word, kCommands)) {
     case 0:
       print_lab_help();
       return 0;
@@ -239,7 +237,7 @@ int lab_object(Invocation& invocation) {
     case 10:
       return change(invocation, lab::kRouteOperands, lab::change_route);
     default:
-      throw UsageError("unknown command 'lab " + word + "': see 'brdma lab help'");
+      throw grammar::unknown_command(word, "lab");
   }
 }
 

@@ -1,14 +1,16 @@
 // brdma - the command line: brdma [-j|-p|-d] OBJECT COMMAND, after iproute2's rdma(8). docs/cli.md
 // Exit codes: 0 done, 1 failed, 2 misuse; run and lab exec/pair return the program's own.
 
-#include <array>
-#include <csignal>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "grammar/help.h"
 #include "lab/processes/keeper.h"
 #include "objects.h"
 #include "output.h"
@@ -16,83 +18,62 @@
 namespace brdma {
 namespace {
 
-struct Object {
-  std::string_view name;
-  int (*run)(Invocation&);
-  std::string_view help;
-};
-// The order decides what an abbreviation means.
-constexpr std::array kObjects{
-    Object{"dev", dev_object, "RDMA devices: one for each network interface that is up"},
-    Object{"link", link_object, "their ports"},
-    Object{"resource", resource_object, "objects of programs: resource show [ctx|qp|cq|mr|gap|duplicate|cm_id]"},
-    Object{"system", system_object, "versions; show config: every setting and its source; shutdown: end brdmad"},
-    Object{"statistic", statistic_object,
-           "counters; -d: of each process too; statistic show qp: of each queue pair; show cm: of RDMA-CM"},
-    Object{"recovery", recovery_object,
-           "loss detection and recovery: recovery show, recovery set [dev DEV] [qp N] KEY VALUE, recovery "
-           "retransmit qp N [psn PSN [packets N] | gap PSN | gaps]"},
-    Object{"congestion", congestion_object,
-           "congestion control: congestion show, congestion set [dev DEV] [qp N] KEY VALUE"},
-    Object{"managed", managed_object,
-           "destinations with a reduced rate: managed show, managed add|remove ADDRESS [dev DEV]"},
-    Object{"controller", controller_object,
-           "routes of a wide-area network: controller show [links|switches|prefixes|hosts|counters], controller stop"},
-    Object{"event", event_object, "events: event [-f] [dev DEV] [qp N] [since 10s] [TYPE...]; -f: follow"},
-    Object{"alarm", alarm_object, "thresholds and raised alarms: alarm show, alarm set KEY VALUE"},
-    Object{"run", run_object, "run a program with the devices in sight: run -- PROGRAM ARGS"},
-    Object{"env", env_object, "the same for a shell: eval \"$(brdma env)\""},
-    Object{"lab", lab_object, "hosts on this machine and a network that loses packets: lab help"},
-};
-
-void print_help() {
-  std::printf("Usage: brdma [-j|-p|-d] OBJECT COMMAND    words may be abbreviated; the command is show by default\n\n");
-  for (const Object& object : kObjects) {
-    std::printf("  %-10s %s\n", std::string{object.name}.c_str(), std::string{object.help}.c_str());
-  }
-  std::printf("\n  -j JSON   -p JSON over several lines   -d details   -V version   help\n");
+int print_version() {
+  std::printf("brdma %s\n", BRDMA_VERSION);
+  return 0;
 }
 
+// Objects are rows of grammar/objects.cc.
 int dispatch(std::vector<std::string> arguments) {
+  if (const auto topic = grammar::asked_topic(arguments)) {
+    std::fputs(grammar::help_text(*topic).c_str(), stdout);
+    return 0;
+  }
   Invocation invocation{Words{std::move(arguments)}, {}};
+  invocation.style.terminal = isatty(STDOUT_FILENO) != 0;
   Words& words = invocation.words;
   while (!words.empty() && words.peek().starts_with("-")) {
     if (take_style_option(words, invocation.style)) continue;
     const std::string option = words.take();
-    if (option == "-V" || option == "--version") {
-      std::printf("brdma %s\n", BRDMA_VERSION);
-      return 0;
-    }
-    if (option == "-h" || option == "--help" || option == "-help") {
-      print_help();
-      return 0;
-    }
-    throw UsageError("unknown option '" + option + "': see 'brdma help'");
+    if (option == "-V" || option == "--version") return print_version();
+    throw grammar::unknown_option(option);
   }
   if (words.empty()) {
-    print_help();
+    std::fputs(grammar::help_text({}).c_str(), stdout);
     return 2;
   }
   const std::string word = words.take();
-  if (word == "help") {
-    print_help();
-    return 0;
+  if (word == "version") return print_version();
+  const grammar::Object* const object = grammar::find_object(word);
+  if (object == nullptr) throw grammar::unknown_object(word);
+  return object->run(invocation);
+}
+
+}  // namespace
+
+namespace {
+
+// "KEY,KEY" of -o
+std::vector<std::string> split_keys(const std::string& list) {
+  std::vector<std::string> keys;
+  for (std::size_t from = 0; from <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', from), list.size());
+    if (comma > from) keys.push_back(list.substr(from, comma - from));
+    from = comma + 1;
   }
-  if (word == "version") {
-    std::printf("brdma %s\n", BRDMA_VERSION);
-    return 0;
-  }
-  std::vector<std::string_view> names;
-  for (const Object& object : kObjects) names.push_back(object.name);
-  const int found = find_word(word, names);
-  if (found < 0) throw UsageError("unknown object '" + word + "': see 'brdma help'");
-  return kObjects[static_cast<std::size_t>(found)].run(invocation);
+  if (keys.empty()) throw UsageError("-o '" + list + "': expected KEY,KEY: -d shows the keys that there are");
+  return keys;
 }
 
 }  // namespace
 
 bool take_style_option(Words& words, OutputStyle& style) {
-  const std::string& word = words.peek();
+  const std::string word = words.peek();
+  if (word == "-o" || word == "-columns" || word == "--columns") {
+    words.take();
+    style.columns = split_keys(words.take_value(word));
+    return true;
+  }
   if (word == "-j" || word == "-json" || word == "--json") {
     style.json = true;
   } else if (word == "-p" || word == "-pretty" || word == "--pretty") {
@@ -125,7 +106,9 @@ int main(int argc, char** argv) {
     if (argc == 3 && std::string_view{argv[1]} == "lab-keeper") {
       return brdma::lab::run_keeper(brdma::lab::keeper_description(argv[2]));
     }
-    return brdma::dispatch({argv + 1, argv + argc});
+    const int code = brdma::dispatch({argv + 1, argv + argc});
+    brdma::flush_output();
+    return code;
   } catch (const brdma::UsageError& error) {
     brdma::print_error(error.what());
     return 2;

@@ -9,12 +9,13 @@
 #include "control/address_text.h"
 #include "control/report.h"
 #include "control/wan_report.h"
+#include "grammar/help.h"
 #include "management.h"
 
 namespace brdma {
 namespace {
 
-constexpr const char* kUsage = "expected: brdma managed [show [dev DEV]], or: managed add|remove ADDRESS [dev DEV]";
+constexpr std::string_view kColumns = "ifname destination rate_mbps full_mbps weight_percent managed_ms pid? comm";
 
 int show(const Target& target, const OutputStyle& style) {
   std::vector<Record> records;
@@ -26,7 +27,7 @@ int show(const Target& target, const OutputStyle& style) {
       records.insert(records.end(), of_one.begin(), of_one.end());
     });
   }
-  print_records(records, style);
+  print_records(records, style, kColumns);
   return failed == 0 ? 0 : 1;
 }
 
@@ -46,14 +47,14 @@ int change(const char* query, const std::string& address, const Target& target, 
                                  ? "no program has a reliable connection to " + address
                                  : "no program manages " + address);
   }
-  print_records(records, style);
+  print_records(records, style, "ifname pid comm destination");
   return failed == 0 ? 0 : 1;
 }
 
 std::string take_address(Words& words) {
   const std::string word = words.take();
   const auto parsed = parse_address(word);
-  if (!parsed) throw UsageError("'" + word + "' is no address. " + kUsage);
+  if (!parsed) throw UsageError("'" + word + "' is no address (" + grammar::usage("managed") + ")");
   return control::address_text(*parsed);
 }
 
@@ -64,6 +65,7 @@ int managed_object(Invocation& invocation) {
   constexpr std::array<std::string_view, 4> kCommands{"show", "list", "add", "remove"};
   const int command = take_command(invocation, kCommands);
   const bool changes = command >= 2;
+  invocation.style.lists = true;
   Target target;
   std::string address;
   while (!words.empty()) {
@@ -72,11 +74,11 @@ int managed_object(Invocation& invocation) {
       (void)take_target(words, target);
       continue;
     }
-    if (!changes || !address.empty()) throw UsageError(kUsage);
+    if (!changes || !address.empty()) throw grammar::unexpected(words.peek(), "managed");
     address = take_address(words);
   }
   if (!changes) return show(target, invocation.style);
-  if (address.empty()) throw UsageError(kUsage);
+  if (address.empty()) throw UsageError(grammar::usage("managed", command == 2 ? "add" : "remove"));
   return change(command == 2 ? "managed_add" : "managed_remove", address, target, invocation.style);
 }
 

@@ -1,5 +1,6 @@
 #include "management.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -7,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/nearest_word.h"
+#include "bitmaprdma/context.h"
 #include "io/daemon/daemon_client.h"
 
 namespace brdma {
@@ -51,13 +54,63 @@ std::string refusal_of(const Json& answer) {
 Record heading_of(const Json& answer, const OutputStyle& style) {
   const auto& device = answer.at("device").get_ref<const std::string&>();
   Record record{"dev " + device, Json::object()};
-  if (style.json) record.fields["ifname"] = device;
+  if (style.complete()) record.fields["ifname"] = device;
   record.fields["pid"] = answer.at("pid").get<std::int64_t>();
   record.fields["comm"] = answer.at("comm").get_ref<const std::string&>();
   return record;
 }
 
+// As far as programs answer; a brdmad that does not is no reason for another error.
+std::vector<std::uint32_t> queue_pairs() {
+  std::vector<std::uint32_t> numbers;
+  const auto reply = io::query_daemon({{"query", "resource"}, {"what", "qp"}});
+  if (!reply.ok()) return numbers;
+  for (const Json& answer : reply.value().value("answers", Json::array())) {
+    const Json rows = answer.is_object() ? answer.value("rows", Json::array()) : Json::array();
+    for (const Json& row : rows) {
+      if (row.is_object() && row.contains("lqpn")) numbers.push_back(row.value("lqpn", 0u));
+    }
+  }
+  return numbers;
+}
+
+std::vector<std::string> devices_of_daemon() {
+  std::vector<std::string> names;
+  const auto reply = io::query_daemon({{"query", "statistics"}});
+  if (!reply.ok()) return names;
+  for (const Json& device : reply.value().value("devices", Json::array())) names.push_back(text_of(device, "device"));
+  return names;
+}
+
 }  // namespace
+
+void require_device(const std::string& name) {
+  NearestWord nearest{name};
+  for (const DeviceInfo& device : list_devices()) {
+    if (device.name == name) return;
+    nearest.offer(device.name);
+  }
+  for (const std::string& device : devices_of_daemon()) {  // its interface may be gone
+    if (device == name) return;
+    nearest.offer(device);
+  }
+  const std::string question = nearest.question();
+  throw std::runtime_error("no device " + name + (question.empty() ? ": see" : question + " See") +
+                           " 'brdma dev show'");
+}
+
+bool has_queue_pair(std::uint32_t qp) {
+  const std::vector<std::uint32_t> all = queue_pairs();
+  return std::find(all.begin(), all.end(), qp) != all.end();
+}
+
+std::string no_queue_pair(std::uint32_t qp) {
+  NearestWord nearest{std::to_string(qp)};
+  for (const std::uint32_t other : queue_pairs()) nearest.offer(std::to_string(other));
+  const std::string question = nearest.question();
+  return "no queue pair " + std::to_string(qp) + (question.empty() ? ":" : question) +
+         " 'brdma resource show qp' lists them";
+}
 
 int take_command(Invocation& invocation, std::span<const std::string_view> commands) {
   Words& words = invocation.words;
@@ -86,7 +139,10 @@ bool take_target(Words& words, Target& target) {
 }
 
 std::optional<Json> ask_processes(Json question, const Target& target) {
-  if (!target.device.empty()) question["device"] = target.device;
+  if (!target.device.empty()) {
+    require_device(target.device);
+    question["device"] = target.device;
+  }
   if (target.qp) question["qp"] = *target.qp;
   const auto answer = io::query_daemon(question);
   if (answer.ok()) return std::optional<Json>(std::in_place, answer.value());

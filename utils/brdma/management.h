@@ -24,7 +24,16 @@ struct Target {
 // Takes one filter, or returns false and takes nothing.
 bool take_target(Words& words, Target& target);
 
-// Queries brdmad, which queries the processes. None: no brdmad runs here (reported on standard error).
+// Throws std::runtime_error, with the nearest name, if neither this network namespace has the device nor brdmad knows
+// it.
+void require_device(const std::string& name);
+// The error or warning about a queue pair that no program has: "no queue pair 5: did you mean 6?"
+[[nodiscard]] std::string no_queue_pair(std::uint32_t qp);
+// Whether a program has it, as far as programs answer.
+[[nodiscard]] bool has_queue_pair(std::uint32_t qp);
+
+// Queries brdmad, which queries the processes. None: no brdmad runs here (reported on standard error). Checks the
+// target's device first.
 [[nodiscard]] std::optional<Json> ask_processes(Json question, const Target& target);
 
 // An answer, and its heading: "dev NAME pid N comm C" in text, `ifname pid comm` in JSON.

@@ -26,8 +26,12 @@ struct Invocation {
 [[nodiscard]] int run_object(Invocation& invocation);
 [[nodiscard]] int env_object(Invocation& invocation);
 [[nodiscard]] int lab_object(Invocation& invocation);
+[[nodiscard]] int top_object(Invocation& invocation);
+[[nodiscard]] int completion_object(Invocation& invocation);
+[[nodiscard]] int manual_object(Invocation& invocation);
+[[nodiscard]] int help_object(Invocation& invocation);
 
-// Takes -j, -p, -d, -dd if the next word is one of them.
+// Takes -j, -p, -d, -dd, -o KEY,KEY if the next word is one of them.
 bool take_style_option(Words& words, OutputStyle& style);
 // Takes each of them that comes next.
 void take_style_options(Words& words, OutputStyle& style);

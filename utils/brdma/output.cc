@@ -1,7 +1,12 @@
 #include "output.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+#include "view/listing.h"
 
 namespace brdma {
 
@@ -45,20 +50,37 @@ void print_json(const Json& json, const OutputStyle& style) {
   std::printf("%s\n", text.c_str());
 }
 
-void print_records(const std::vector<Record>& records, const OutputStyle& style) {
+void print_records(const std::vector<Record>& records, const OutputStyle& style, std::string_view columns) {
+  if (!style.columns.empty()) view::require_keys(records, style.columns);
   if (style.json) {
     Json list = Json::array();
-    for (const Record& record : records) list.push_back(record.fields);
+    for (const Record& record : records) list.push_back(view::chosen(record.fields, style.columns));
     return print_json(list, style);
   }
+  if (!style.columns.empty()) return view::print_table_of(records, style.columns);
+  if (style.table() && !columns.empty()) return view::print_table_that_fits(records, columns);
+  if (style.terminal) return view::print_blocks(records);
+  print_lines(records, style);
+}
+
+void print_lines(const std::vector<Record>& records, const OutputStyle& style) {
   for (const Record& record : records) {
     std::string line = record.head;
-    for (const auto& [key, value] : record.fields.items()) {
+    const Json fields = view::chosen(record.fields, style.columns);
+    for (const auto& [key, value] : fields.items()) {
       if (!line.empty()) line.append(1, ' ');
       line.append(key).append(1, ' ').append(value.is_string() ? value.get<std::string>() : value.dump());
     }
     std::printf("%s\n", printable(line).c_str());
   }
+}
+
+void flush_output() {
+  errno = 0;
+  const bool failed = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !failed) return;
+  throw std::runtime_error(std::string{"cannot write to standard output: "} +
+                           (errno != 0 ? std::strerror(errno) : "a part is missing"));
 }
 
 void print_table(const std::vector<std::vector<std::string>>& rows) {

@@ -13,14 +13,13 @@
 #include "bitmaprdma/context.h"
 #include "capabilities.h"
 #include "control/definitions.h"
+#include "control/unknown_words.h"
+#include "grammar/help.h"
 #include "management.h"
 #include "settings/settings_report.h"
 
 namespace brdma {
 namespace {
-
-constexpr std::string_view kRetransmitUsage =
-    "brdma recovery retransmit [dev DEV] qp QPN [psn PSN [packets N] | gap PSN | gaps]";
 
 // The two objects differ in their settings.
 struct Subject {
@@ -32,12 +31,6 @@ struct Subject {
     return !congestion && (key.starts_with("recovery.") || key.starts_with("transfer.") || key.starts_with("wan."));
   }
   [[nodiscard]] std::string prefix() const { return std::string(object) + "."; }
-  [[nodiscard]] std::string usage() const {
-    const std::string brdma = "brdma " + std::string(object);
-    const std::string both = "expected: " + brdma + " [show [dev DEV] [qp QPN]], show capabilities, or " + brdma +
-                             " set [dev DEV] [qp QPN] KEY VALUE ...";
-    return congestion ? both : both + ", or " + std::string(kRetransmitUsage);
-  }
 };
 
 // In text the settings are in the line, in JSON in an object of their own.
@@ -63,14 +56,14 @@ void put_in_force(Record& record, const Json& in_force, const OutputStyle& style
 
 Record device_record(const Subject& subject, const std::string& device, const Json& kept, const OutputStyle& style) {
   Record record{"dev " + device + " set", {}};
-  if (style.json) record.fields = {{"ifname", device}, {"scope", "device"}};
+  if (style.complete()) record.fields = {{"ifname", device}, {"scope", "device"}};
   put_settings(record, subject, kept.at("settings"), style);
   return record;
 }
 
 // The settings of a process, or of the queue pair that it was asked about.
 void put_answer(Record& record, const Subject& subject, const Json& answer, bool of_qp, const OutputStyle& style) {
-  if (style.json) record.fields["scope"] = of_qp ? "qp" : "process";
+  if (style.complete()) record.fields["scope"] = of_qp ? "qp" : "process";
   if (of_qp) {
     add_members(record.fields, {{"lqpn", answer.at("lqpn")}, {"own_settings", answer.at("own_settings")}});
     put_in_force(record, answer.at("in_force"), style);
@@ -82,7 +75,7 @@ void put_answer(Record& record, const Subject& subject, const Json& answer, bool
 int print_answers(const std::vector<Record>& records, const Target& target, const OutputStyle& style, int failed) {
   print_records(records, style);
   if (target.qp && records.empty() && failed == 0) {
-    throw std::runtime_error("no queue pair " + std::to_string(*target.qp));
+    throw std::runtime_error(no_queue_pair(*target.qp));
   }
   return failed == 0 ? 0 : 1;
 }
@@ -103,6 +96,31 @@ int show_running(const Subject& subject, const Target& target, const OutputStyle
   return print_answers(records, target, style, failed);
 }
 
+// What sets a key of another object.
+std::string place_of(std::string_view key) {
+  for (const std::string_view object : {"recovery", "congestion", "alarm"}) {
+    if (key.starts_with(object)) return "use 'brdma " + std::string(object) + " set'";
+  }
+  return "it is set in a file or variable, as 'brdma system show config' shows";
+}
+
+// Throws UsageError, with the place or the nearest name, if it is none of the object's.
+const control::Definition& setting_of(const Subject& subject, const std::string& key) {
+  if (const std::string_view why = control::given_by_verbs(key); !why.empty() && !subject.congestion)
+    throw UsageError(std::string(why));
+  const control::Definition* definition = control::find_definition(subject.prefix() + key);  // `edn` is one of both
+  if (definition == nullptr) definition = control::find_definition(key);
+  const std::string object = "'brdma " + std::string(subject.object);
+  if (definition == nullptr) {
+    const std::string fault = control::no_such_setting(key);
+    throw UsageError(fault + (fault.ends_with('?') ? " " : ": ") + object + " show' lists them");
+  }
+  if (!subject.speaks_of(definition->key)) {
+    throw UsageError(std::string(definition->key) + " is no setting of " + object + "': " + place_of(definition->key));
+  }
+  return *definition;
+}
+
 // KEY VALUE ..., checked here so that a mistake is reported as misuse before anything changes.
 Json take_changes(const Subject& subject, Words& words, OutputStyle& style) {
   Json changes = Json::object();
@@ -110,21 +128,14 @@ Json take_changes(const Subject& subject, Words& words, OutputStyle& style) {
   while (!words.empty()) {
     if (take_style_option(words, style)) continue;
     const std::string key = words.take();
-    if (const std::string_view why = control::given_by_verbs(key); !why.empty() && !subject.congestion)
-      throw UsageError(std::string(why));
-    const control::Definition* definition = control::find_definition(subject.prefix() + key);  // `edn` is one of both
-    if (definition == nullptr) definition = control::find_definition(key);
-    if (definition == nullptr || !subject.speaks_of(definition->key)) {
-      throw UsageError("there is no setting '" + key + "': 'brdma " + std::string(subject.object) +
-                       " show' lists them");
-    }
+    const control::Definition* const definition = &setting_of(subject, key);
     const std::string value = words.take_value(key);
     if (!control::assign(*definition, value, scratch)) {
       throw UsageError(key + " '" + value + "': expected " + control::allowed_text(*definition));
     }
     changes[std::string(definition->key)] = value;
   }
-  if (changes.empty()) throw UsageError(subject.usage());
+  if (changes.empty()) throw UsageError(grammar::usage(subject.object, "set"));
   return changes;
 }
 
@@ -208,10 +219,10 @@ Json take_retransmit_question(Invocation& invocation, Target& target) {
     } else if (word == "gaps") {
       question["gaps"] = true;
     } else {
-      throw UsageError("expected: " + std::string(kRetransmitUsage));
+      throw grammar::unexpected(word, "recovery", "retransmit");
     }
   }
-  if (!is_retransmit_question(question, target)) throw UsageError("expected: " + std::string(kRetransmitUsage));
+  if (!is_retransmit_question(question, target)) throw UsageError(grammar::usage("recovery", "retransmit"));
   return question;
 }
 
@@ -240,10 +251,13 @@ bool is_capabilities(std::string_view word) {
 // `show capabilities`: the settings that there are.
 int show_setting_capabilities(const Subject& subject, Invocation& invocation) {
   take_style_options(invocation.words, invocation.style);
-  if (!invocation.words.empty()) throw UsageError(subject.usage());
+  if (!invocation.words.empty()) {
+    throw grammar::unexpected(invocation.words.peek(), subject.object, "show capabilities");
+  }
+  invocation.style.lists = true;
   std::vector<Record> records;
   for (const Json& row : setting_capabilities(subject.prefix())) records.push_back({"", row});
-  print_records(records, invocation.style);
+  print_records(records, invocation.style, "key default min? max? words? applies");
   return 0;
 }
 
@@ -251,7 +265,7 @@ int settings_object(const Subject& subject, Invocation& invocation) {
   Words& words = invocation.words;
   constexpr std::array<std::string_view, 4> kCommands{"show", "list", "set", "retransmit"};
   const int command = take_command(invocation, kCommands);
-  if (command == 3 && subject.congestion) throw UsageError(subject.usage());
+  if (command == 3 && subject.congestion) throw grammar::unknown_command("retransmit", subject.object);
   if (command == 3) return retransmit(invocation);
   if (command == 2) return set(subject, invocation);
   if (!words.empty() && is_capabilities(words.peek())) {
@@ -262,7 +276,7 @@ int settings_object(const Subject& subject, Invocation& invocation) {
   bool running = false;
   while (!words.empty()) {
     if (take_style_option(words, invocation.style)) continue;
-    if (!take_target(words, target)) throw UsageError(subject.usage());
+    if (!take_target(words, target)) throw grammar::unexpected(words.peek(), subject.object);
     running = true;
   }
   return running ? show_running(subject, target, invocation.style) : print_settings(subject.prefix(), invocation.style);

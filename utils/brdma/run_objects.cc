@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "grammar/help.h"
 #include "namespace.h"
 #include "objects.h"
 #include "programs.h"
@@ -16,26 +17,13 @@ int run_object(Invocation& invocation) {
   while (!words.empty() && words.peek().starts_with("-")) {
     const std::string word = words.take();
     if (word == "--") break;
-    if (word == "-h" || word == "--help") {
-      std::printf(
-          "Usage: brdma run [--namespace] [--recovery bitmap|standard|gobackn|selective|wan|wan_ffm] [--SETTING "
-          "VALUE]\n"
-          "                 [--] PROGRAM ARGS\n"
-          "Runs the program with the RDMA devices in sight. Settings: 'brdma system show config'.\n"
-          "  --namespace   for programs that start others with an empty environment, and for static ones: the library\n"
-          "                and the device files are there for any environment, in a mount namespace (without root in "
-          "a\n"
-          "                user namespace). Settings given here are environment variables: put settings for such\n"
-          "                programs into /etc/bitmaprdma.toml\n");
-      return 0;
-    }
     if (word == "--namespace") {
       in_namespace = true;
       continue;
     }
-    if (!take_setting(word, words)) throw UsageError("unknown option '" + word + "': see 'brdma run --help'");
+    if (!take_setting(word, words)) throw grammar::unknown_option(word, "run");
   }
-  if (words.empty()) throw UsageError("expected: brdma run [--namespace] [--] PROGRAM ARGS");
+  if (words.empty()) throw UsageError(grammar::usage("run"));
   std::vector<std::string> command = words.take_rest();
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());

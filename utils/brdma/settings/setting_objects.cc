@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "control/config.h"
+#include "control/unknown_words.h"
+#include "grammar/help.h"
 #include "io/daemon/daemon_client.h"
 #include "objects.h"
 #include "programs.h"
@@ -46,7 +48,8 @@ int shut_down(Invocation& invocation) {
   bool force = false;
   while (!words.empty()) {
     if (take_style_option(words, invocation.style)) continue;
-    if (words.take() != "--force") throw UsageError("expected: brdma system shutdown [--force]");
+    const std::string word = words.take();
+    if (word != "--force") throw grammar::unexpected(word, "system", "shutdown");
     force = true;
   }
   const auto answer = io::query_daemon({{"query", "shutdown"}, {"force", force}});
@@ -63,7 +66,7 @@ int shut_down(Invocation& invocation) {
 Record setting_record(const control::SettingReport& report, const OutputStyle& style) {
   const std::string source{control::name(report.source)};
   Record record;
-  if (style.json) {
+  if (style.complete()) {
     record.fields = {{"key", report.key},        {"value", report.value},       {"source", source},
                      {"where", report.where},    {"variable", report.variable}, {"allowed", report.allowed},
                      {"meaning", report.meaning}};
@@ -81,12 +84,15 @@ Record setting_record(const control::SettingReport& report, const OutputStyle& s
 
 int print_settings(std::string_view prefix, const OutputStyle& style) {
   const control::LoadedSettings loaded = control::load_settings();
+  OutputStyle as_list = style;
+  as_list.lists = true;
   std::vector<Record> records;
   for (const control::SettingReport& report : loaded.reports) {
-    if (report.key.starts_with(prefix)) records.push_back(setting_record(report, style));
+    if (report.key.starts_with(prefix)) records.push_back(setting_record(report, as_list));
   }
-  print_records(records, style);
+  print_records(records, as_list, "key value source where?");
   for (const std::string& error : loaded.errors) print_error(error);
+  for (const std::string& warning : control::unknown_variables()) print_error(warning);
   return loaded.errors.empty() ? 0 : 1;
 }
 
@@ -102,7 +108,7 @@ int system_object(Invocation& invocation) {
   const std::vector<std::string> words = parse_show(invocation);
   constexpr std::array<std::string_view, 1> kWhat{"config"};
   if (words.size() == 1 && find_word(words[0], kWhat) == 0) return print_settings("", invocation.style);
-  if (!words.empty()) throw UsageError("expected: brdma system [show [config]], or brdma system shutdown [--force]");
+  if (!words.empty()) throw grammar::unexpected(words[0], "system");
   Record record{"", {{"version", BRDMA_VERSION}, {"library", library_or_none()}}};
   const auto answer = io::query_daemon({{"query", "version"}});
   record.fields["brdmad"] = answer.ok() ? Json(answer.value()) : Json(nullptr);

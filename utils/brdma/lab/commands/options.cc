@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "grammar/help.h"
 #include "lab/commands/topology_option.h"
 #include "settings/settings_option.h"
 
@@ -60,7 +61,7 @@ void take_option(const std::string& word, Words& words, LabOptions& options) {
   } else if (!take_network_option(word.substr(std::min<std::size_t>(2, word.size())), word, words,
                                   options.plan.network) &&
              !take_setting(word, words)) {
-    throw UsageError("unknown option '" + word + "': see 'brdma lab help'");
+    throw grammar::unknown_option(word, "lab");
   }
 }
 

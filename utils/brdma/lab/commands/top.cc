@@ -89,7 +89,7 @@ void watch_queues(const LabOptions& options, const OutputStyle& style) {
     } else {
       print_rows(rows, terminal && looks != 0);
     }
-    std::fflush(stdout);
+    flush_output();
     before = std::move(sights);
     then = now;
   }

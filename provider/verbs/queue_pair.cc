@@ -6,6 +6,7 @@
 
 #include "qp/state/limits.h"
 #include "verbs/objects.h"
+#include "verbs/use_record.h"
 #include "verbs/verbs.h"
 
 namespace brdma::provider::verbs {
@@ -109,6 +110,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   pthread_mutex_init(&core.mutex, nullptr);
   pthread_cond_init(&core.cond, nullptr);
   device.undestroyed().queue_pairs.insert(qp.get());
+  record_queue_pair();
   return &qp.release()->core.qp;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "check/probe/probe.h"
 #include "grammar/help.h"
 #include "lab/processes/keeper.h"
 #include "objects.h"
@@ -106,6 +107,7 @@ int main(int argc, char** argv) {
     if (argc == 3 && std::string_view{argv[1]} == "lab-keeper") {
       return brdma::lab::run_keeper(brdma::lab::keeper_description(argv[2]));
     }
+    if (argc >= 2 && std::string_view{argv[1]} == "check-probe") return brdma::probe::run({argv + 2, argv + argc});
     const int code = brdma::dispatch({argv + 1, argv + argc});
     brdma::flush_output();
     return code;

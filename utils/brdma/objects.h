@@ -23,6 +23,8 @@ struct Invocation {
 [[nodiscard]] int controller_object(Invocation& invocation);
 [[nodiscard]] int event_object(Invocation& invocation);
 [[nodiscard]] int alarm_object(Invocation& invocation);
+[[nodiscard]] int check_object(Invocation& invocation);
+[[nodiscard]] int sysdump_object(Invocation& invocation);
 [[nodiscard]] int run_object(Invocation& invocation);
 [[nodiscard]] int env_object(Invocation& invocation);
 [[nodiscard]] int lab_object(Invocation& invocation);

@@ -1,6 +1,7 @@
 #include "programs.h"
 
 #include <limits.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -21,20 +22,6 @@ constexpr std::string_view kLibrary = "libbitmaprdma.so";
 std::string resolved(const std::string& path) {
   std::array<char, PATH_MAX> out{};
   return realpath(path.c_str(), out.data()) != nullptr ? std::string{out.data()} : std::string{};
-}
-
-// The file that execvp would take, or nothing.
-std::string find_in_path(const std::string& program) {
-  if (program.find('/') != std::string::npos) return program;
-  const char* path = std::getenv("PATH");
-  std::string_view rest = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
-  while (!rest.empty()) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
-    std::string candidate = (folder.empty() ? "." : std::string{folder}) + "/" + program;
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return {};
 }
 
 // The loader ignores LD_PRELOAD paths in programs that gain rights when they start.
@@ -70,8 +57,28 @@ std::string with_entry(const char* variable, const char* separators, const std::
 
 }  // namespace
 
+std::string find_in_path(const std::string& program) {
+  if (program.find('/') != std::string::npos) return program;
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+    std::string candidate = (folder.empty() ? "." : std::string{folder}) + "/" + program;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return {};
+}
+
+std::string own_program() {
+  std::string self = resolved("/proc/self/exe");
+  const auto* const started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (self.empty() && started_as != nullptr) self = resolved(started_as);
+  return self;
+}
+
 std::string own_directory() {
-  const std::string self = resolved("/proc/self/exe");
+  const std::string self = own_program();
   const std::size_t slash = self.rfind('/');
   return slash == std::string::npos ? std::string{} : self.substr(0, slash);
 }

@@ -13,10 +13,14 @@ struct ProgramMissing : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The directory of the running program, resolved.
+// The running program, resolved; also without /proc.
+[[nodiscard]] std::string own_program();
+// Its directory.
 [[nodiscard]] std::string own_directory();
 // Absolute path of brdma-switch, brdmad, ... Throws ProgramMissing with the remedy.
 [[nodiscard]] std::string find_own_program(const std::string& name);
+// The file that execvp(3) would take; empty: none.
+[[nodiscard]] std::string find_in_path(const std::string& program);
 // Absolute path of libbitmaprdma.so. Throws ProgramMissing.
 [[nodiscard]] std::string find_library();
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "check/require.h"
 #include "grammar/help.h"
 #include "namespace.h"
 #include "objects.h"
@@ -11,26 +12,46 @@
 
 namespace brdma {
 
-int run_object(Invocation& invocation) {
-  Words& words = invocation.words;
-  bool in_namespace = false;
+namespace {
+
+struct RunOptions {
+  bool in_namespace = false, required = false;
+};
+
+// Those before the program; "--" ends them.
+RunOptions take_run_options(Words& words) {
+  RunOptions options;
   while (!words.empty() && words.peek().starts_with("-")) {
     const std::string word = words.take();
     if (word == "--") break;
     if (word == "--namespace") {
-      in_namespace = true;
-      continue;
+      options.in_namespace = true;
+    } else if (word == "--require") {
+      options.required = true;
+    } else if (!take_setting(word, words)) {
+      throw grammar::unknown_option(word, "run");
     }
-    if (!take_setting(word, words)) throw grammar::unknown_option(word, "run");
   }
+  return options;
+}
+
+}  // namespace
+
+int run_object(Invocation& invocation) {
+  Words& words = invocation.words;
+  const RunOptions options = take_run_options(words);
   if (words.empty()) throw UsageError(grammar::usage("run"));
   std::vector<std::string> command = words.take_rest();
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
-  if (!in_namespace) return exec_with_devices(find_library(), argv.data());
-  enter_namespace(find_library());
-  return exec_program(argv.data());
+  const std::string library = find_library();
+  const auto become = [&] {
+    if (!options.in_namespace) return exec_with_devices(library, argv.data());
+    enter_namespace(library);
+    return exec_program(argv.data());
+  };
+  return options.required ? check::run_required(argv.front(), become) : become();
 }
 
 int env_object(Invocation& invocation) {

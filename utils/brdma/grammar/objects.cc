@@ -81,12 +81,25 @@ constexpr std::array kRunOptions{
            "for programs that start others with an empty environment, and for static ones: the library and the device "
            "files are there for any environment, in a mount namespace (without root in a user namespace). Settings "
            "given here are variables: put those of such programs into /etc/bitmaprdma.toml"},
+    Option{"--require", "",
+           "exit code 1, and a sentence, if neither the program nor its children made a queue pair of this library: a "
+           "program that falls back to TCP is caught"},
 };
 constexpr std::array kRun{
-    Command{"", "[--namespace] [--SETTING VALUE] ... [--] PROGRAM [ARGUMENT ...]",
+    Command{"", "[--namespace] [--require] [--SETTING VALUE] ... [--] PROGRAM [ARGUMENT ...]",
             "runs the program; returns its exit code", kRunOptions, kSettingOptions, 0},
 };
 constexpr std::array kEnv{Command{"", "", "prints the variables: eval \"$(brdma env)\""}};
+constexpr std::array kCheckOptions{
+    Option{"--listen", "", "serves measurements of peers, one at a time, until interrupted"},
+    Option{"--once", "", "with --listen: one"},
+    Option{"--port", "N", "TCP port for the start of a measurement, 18491 by default; data is RoCEv2 on UDP port 4791"},
+};
+constexpr std::array kCheck{
+    Command{"", "[PEER] [--listen [--once]] [--port N] [-- PROGRAM]",
+            "what programs see, what was chosen and why, what is wrong", kCheckOptions},
+};
+constexpr std::array kSysdump{Command{"", "[FILE]", "writes what a report of a problem needs; without keys and data"}};
 constexpr std::array kTopOptions{
     Option{"--interval", "MS", "milliseconds between two samples, 10 to 3600000; default 1000"},
     Option{"--count", "N", "ends after so many"},
@@ -103,6 +116,8 @@ constexpr std::array kHelp{Command{"", "[OBJECT [COMMAND]]", "prints it; with -j
 
 constexpr std::array<std::string_view, 2> kRunExamples{"brdma run -- ibv_devinfo",
                                                        "brdma run --recovery gobackn -- ib_write_bw"};
+constexpr std::array<std::string_view, 3> kCheckExamples{"brdma check", "brdma check 10.0.0.2",
+                                                         "brdma check -- /usr/bin/ib_write_bw"};
 constexpr std::array<std::string_view, 2> kResourceExamples{"brdma resource show qp state RTS",
                                                             "brdma resource show qp -o lqpn,peer,srtt_us"};
 constexpr std::array<std::string_view, 2> kRecoveryExamples{"brdma recovery set dev brdma_eth0 depth_max 100",
@@ -140,6 +155,12 @@ constexpr std::array kObjects{
         "Each setting is an option, named as its variable: BRDMA_AGE_MAX_US is --age-max-us. brdma system show config "
         "lists them.",
         kRunExamples},
+    Object{"check", check_object, "which device, path and mode programs get, and what is wrong", kCheck,
+           "Exit code 1 where an error is found.\n\n"
+           "PEER is an address or name, where brdma check --listen runs: the path to it is measured in both directions. "
+           "Behind -- stands a program: can it load the library?",
+           kCheckExamples},
+    Object{"sysdump", sysdump_object, "all that a report of a problem needs, in one text file", kSysdump},
     Object{"env", env_object, "the same for a shell: eval \"$(brdma env)\"", kEnv},
     Object{"lab", lab_object, "hosts on this machine and a network that loses packets", kLab, kLabProse, kLabExamples,
            &network_options_text},

@@ -28,6 +28,7 @@
 #include "device_files/device_tree.h"
 #include "device_files/kernel_devices.h"
 #include "io/system/file_descriptor.h"
+#include "rights/rights.h"
 
 namespace brdma {
 namespace {
@@ -43,42 +44,28 @@ std::string text_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
-void write_file(const std::string& path, const std::string& text) {
+bool try_write(const std::string& path, const std::string& text) {
   std::ofstream file{path};
   errno = 0;
   file << text << std::flush;
-  if (!file) fail(path);
+  return static_cast<bool>(file);
 }
 
-// The reason why user namespaces are forbidden here, and the remedy.
-[[noreturn]] void refuse(int error) {
-  struct Switch {
-    const char *file, *forbids, *cure;
-  };
-  constexpr std::array kSwitches{
-      Switch{"/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=1000"},
-      Switch{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
-      Switch{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
-             "sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
-  };
-  std::string cure = "in a container, start it with the right to make them (Docker: --privileged)";
-  for (const Switch& one : kSwitches) {
-    std::string value = text_of_file(one.file);
-    value.erase(std::remove(value.begin(), value.end(), '\n'), value.end());
-    if (value == one.forbids) {
-      cure = "allow it: " + std::string{one.cure};
-      break;
-    }
-  }
-  throw NamespaceRefused("user namespaces are forbidden here (" + std::string{std::strerror(error)} +
-                         "): run as root; " + cure + "; or run without --namespace, which needs none");
+void write_file(const std::string& path, const std::string& text) {
+  if (!try_write(path, text)) fail(path);
+}
+
+[[noreturn]] void refuse(int error, const std::string& cure) {
+  throw NamespaceRefused("user namespaces are forbidden here (" + std::string{std::strerror(error)} + "): " + cure +
+                         "; or run without --namespace, which needs none");
 }
 
 void enter_user_namespace() {
   const std::string uid = std::to_string(geteuid()), gid = std::to_string(getegid());
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) refuse(errno);
+  const bool can_map = can_map_itself(own_capabilities(), geteuid() == 0);
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) refuse(errno, cure_for_no_namespaces(errno));
   write_file("/proc/self/setgroups", "deny");
-  write_file("/proc/self/uid_map", uid + " " + uid + " 1");
+  if (!try_write("/proc/self/uid_map", uid + " " + uid + " 1")) refuse(errno, cure_for_no_map(can_map));
   write_file("/proc/self/gid_map", gid + " " + gid + " 1");
 }
 
@@ -86,7 +73,8 @@ void enter_mount_namespace() {
   const bool privileged = unshare(CLONE_NEWNS) == 0;
   if (!privileged) enter_user_namespace();
   // Later mounts outside are visible here too, but not the reverse.
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) privileged ? fail("mount /") : refuse(errno);
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0) return;
+  privileged ? fail("mount /") : refuse(errno, cure_for_no_namespaces(errno));
 }
 
 // A directory with additions: the original entries are bound where they were, and ours are added. A directory that
@@ -103,9 +91,13 @@ class Cover {
     const io::FileDescriptor original{open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (!original.valid()) fail(directory_);
     if (mount("brdma", directory_.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") != 0) fail("mount " + directory_);
+    // Through a descriptor: where the library is loaded in this very program, it shows its own tree under the names.
+    const io::FileDescriptor cover{open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    if (!cover.valid()) fail(directory_);
+    base_ = "/proc/self/fd/" + std::to_string(cover.get());
     keep(original.get(), "");
     std::erase_if(additions_, [this](const TreeEntry& entry) { return made_.contains(entry.path); });
-    errno = preload::write_tree(directory_, additions_);
+    errno = preload::write_tree(base_, additions_);
     if (errno != 0) fail(directory_);
     // Adding a file here fails; otherwise it would be lost.
     if (mount(nullptr, directory_.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr) !=
@@ -128,7 +120,7 @@ class Cover {
   void keep_entry(int original, const std::string& name, const std::string& inside) {
     struct stat status {};
     if (fstatat(original, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;  // gone in between
-    const std::string target = directory_ + "/" + inside;
+    const std::string target = base_ + "/" + inside;
     const auto ours = ours_.find(inside);
     if (ours != ours_.end()) {
       if (ours->second != TreeEntry::Kind::kDirectory || !S_ISDIR(status.st_mode)) return;
@@ -158,6 +150,7 @@ class Cover {
   }
 
   std::string directory_;
+  std::string base_;  // the cover itself
   std::vector<TreeEntry> additions_;
   std::map<std::string, TreeEntry::Kind> ours_;
   std::set<std::string> made_;  // directories that exist in both

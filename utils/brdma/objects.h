@@ -27,6 +27,8 @@ struct Invocation {
 [[nodiscard]] int sysdump_object(Invocation& invocation);
 [[nodiscard]] int run_object(Invocation& invocation);
 [[nodiscard]] int env_object(Invocation& invocation);
+[[nodiscard]] int enable_object(Invocation& invocation);
+[[nodiscard]] int disable_object(Invocation& invocation);
 [[nodiscard]] int lab_object(Invocation& invocation);
 [[nodiscard]] int top_object(Invocation& invocation);
 [[nodiscard]] int completion_object(Invocation& invocation);

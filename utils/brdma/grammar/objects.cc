@@ -99,6 +99,30 @@ constexpr std::array kCheck{
     Command{"", "[PEER] [--listen [--once]] [--port N] [-- PROGRAM]",
             "what programs see, what was chosen and why, what is wrong", kCheckOptions},
 };
+constexpr std::array kEnableOptions{
+    Option{"--user", "", "of this user's systemd manager: environment.d in the user's configuration"},
+    Option{"--service", "UNIT", "of one service of the system; with --user, of the user's manager"},
+    Option{"--system", "", "of all users and services, and log-in shells"},
+    Option{"--container", "DIR", "of a container's file tree: as --system, in DIR"},
+    Option{"--root", "DIR", "acts on another file tree; show, too"},
+    Option{"--all-programs", "",
+           "with --system or --container: by /etc/ld.so.preload in place of variables. It reaches every program that "
+           "glibc's "
+           "loader starts, root's and set-user-ID ones too. Each start maps the library, which costs time "
+           "(docs/enable.md), and prints an error once the library is gone"},
+    Option{"--library", "PATH", "the library, as seen inside the tree; default: this program's own"},
+};
+constexpr std::string_view kEnableArguments =
+    "--user | [--user] --service UNIT | --system | --container DIR [--all-programs] [--root DIR] [--library PATH]";
+constexpr std::array kEnable{
+    Command{"show", "[--root DIR]", "what makes programs see the devices without brdma run, and from where",
+            std::span{kEnableOptions}.subspan(4, 1)},
+    Command{"", kEnableArguments, "writes that into configuration files", kEnableOptions},
+};
+constexpr std::array kDisable{
+    Command{"", "--user | [--user] --service UNIT | --system | --container DIR [--root DIR]", "takes all of it back",
+            std::span{kEnableOptions}.first(5)},
+};
 constexpr std::array kSysdump{Command{"", "[FILE]", "writes what a report of a problem needs; without keys and data"}};
 constexpr std::array kTopOptions{
     Option{"--interval", "MS", "milliseconds between two samples, 10 to 3600000; default 1000"},
@@ -155,12 +179,16 @@ constexpr std::array kObjects{
         "Each setting is an option, named as its variable: BRDMA_AGE_MAX_US is --age-max-us. brdma system show config "
         "lists them.",
         kRunExamples},
-    Object{"check", check_object, "which device, path and mode programs get, and what is wrong", kCheck,
-           "Exit code 1 where an error is found.\n\n"
-           "PEER is an address or name, where brdma check --listen runs: the path to it is measured in both directions. "
-           "Behind -- stands a program: can it load the library?",
-           kCheckExamples},
+    Object{
+        "check", check_object, "which device, path and mode programs get, and what is wrong", kCheck,
+        "Exit code 1 where an error is found.\n\n"
+        "PEER is an address or name, where brdma check --listen runs: the path to it is measured in both directions. "
+        "Behind -- stands a program: can it load the library?",
+        kCheckExamples},
     Object{"sysdump", sysdump_object, "all that a report of a problem needs, in one text file", kSysdump},
+    Object{"enable", enable_object, "devices in sight without run, by configuration", kEnable,
+           "Programs that are started later see the devices."},
+    Object{"disable", disable_object, "takes that back", kDisable},
     Object{"env", env_object, "the same for a shell: eval \"$(brdma env)\"", kEnv},
     Object{"lab", lab_object, "hosts on this machine and a network that loses packets", kLab, kLabProse, kLabExamples,
            &network_options_text},

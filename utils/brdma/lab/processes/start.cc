@@ -19,6 +19,7 @@
 #include "lab/processes/channel.h"
 #include "lab/processes/keeper.h"
 #include "programs.h"
+#include "rights/rights.h"
 
 namespace brdma::lab {
 namespace {
@@ -40,15 +41,8 @@ pid_t clone_process(unsigned long flags) {
 
 constexpr unsigned long kNamespaces = CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWNS;
 
-std::string why_no_namespaces(int error) {
-  const std::string cure =
-      geteuid() == 0
-          ? ": this root may not make namespaces (a container without CAP_SYS_ADMIN?): give the container that "
-            "capability, or allow user namespaces in it"
-          : ": this system does not let users make them. Allow it as root (sysctl -w user.max_user_namespaces=15000; "
-            "on Debian and Ubuntu also kernel.unprivileged_userns_clone=1 and "
-            "kernel.apparmor_restrict_unprivileged_userns=0, where these exist), or run the lab as root";
-  return std::string{"cannot make namespaces for the lab ("} + std::strerror(error) + ")" + cure;
+std::string refused(int error) {
+  return std::string{"cannot make namespaces for the lab ("} + std::strerror(error) + "): ";
 }
 
 bool write_file(const char* path, const std::string& text) {
@@ -64,13 +58,15 @@ bool map_user(uid_t uid, gid_t gid) {
 }
 
 // Becomes the keeper. Runs in the new process; only returns an exit code when that fails.
-int become_keeper(const KeeperDescription& description, uid_t uid, gid_t gid) {
+int become_keeper(const KeeperDescription& description, uid_t uid, gid_t gid, bool could_map_itself) {
   const auto give_up = [&](const std::string& error) {
     const std::string line = nlohmann::json{{"ok", false}, {"error", error}}.dump();
     (void)!write(description.ready_fd, line.data(), line.size());
     return 1;
   };
-  if (description.user_namespace && !map_user(uid, gid)) return give_up(why_no_namespaces(errno));
+  if (description.user_namespace && !map_user(uid, gid)) {
+    return give_up(refused(errno) + cure_for_no_map(could_map_itself));
+  }
   // Keeps the terminal's signals from the lab. A session of its own would do that as well. But the scheduler groups by
   // sessions (sched(7), autogroup). A switch in another group than spinning programs was seen to wait up to a second
   // for a core, if the user may not give it a real-time priority.
@@ -88,14 +84,15 @@ int become_keeper(const KeeperDescription& description, uid_t uid, gid_t gid) {
 pid_t clone_keeper(KeeperDescription& description) {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
-  description.user_namespace = uid != 0;
+  const CapabilitySets sets = own_capabilities();
+  description.user_namespace = !can_make_lab_directly(sets, uid == 0);
   pid_t pid = clone_process(description.user_namespace ? kNamespaces | CLONE_NEWUSER : kNamespaces);
-  if (pid < 0 && errno == EPERM && uid == 0) {  // root of a container: try as an unprivileged user
+  if (pid < 0 && errno == EPERM && !description.user_namespace) {  // a filter or a policy forbids these alone
     description.user_namespace = true;
     pid = clone_process(kNamespaces | CLONE_NEWUSER);
   }
-  if (pid < 0) throw LabError(why_no_namespaces(errno));
-  if (pid == 0) _exit(become_keeper(description, uid, gid));
+  if (pid < 0) throw LabError(refused(errno) + cure_for_no_namespaces(errno));
+  if (pid == 0) _exit(become_keeper(description, uid, gid, can_map_itself(sets, uid == 0)));
   return pid;
 }
 

@@ -1,6 +1,7 @@
 // lab/processes/start.h - starts a lab: namespaces, and in them its keeper (lab/processes/keeper.h).
 //
-// As root: network, PID and mount namespaces. Without: the same inside a user namespace in which this user is root.
+// With the capabilities for it (rights/rights.h): network, PID and mount namespaces. Without, as a user or as root of a
+// container: the same inside a user namespace in which this user is root.
 // Everything in a lab lives in the keeper's PID namespace. So the lab ends, with every process, daemon and interface in
 // it, when the keeper ends for any reason.
 #pragma once

@@ -37,6 +37,11 @@ if(PKG_CONFIG_FOUND)
   pkg_check_modules(SECCOMP IMPORTED_TARGET GLOBAL QUIET "libseccomp>=2.5")
 endif()
 
+# Without it there is no brdma-metrics (utils/brdma-metrics); `brdma system show` reports that. Not on Ubuntu 22.04.
+if(PKG_CONFIG_FOUND)
+  pkg_check_modules(PROMETHEUS IMPORTED_TARGET GLOBAL QUIET "prometheus-cpp-core>=1.0")
+endif()
+
 # Libraries with a CMake package.
 if(POLICY CMP0167)
   cmake_policy(SET CMP0167 NEW)  # Boost brings its own package

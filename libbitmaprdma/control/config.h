@@ -45,6 +45,7 @@ struct Settings {
   std::string controller_address;         // BRDMA_CONTROLLER: brdmad keeps a session with it (docs/wan.md); empty: none
   std::string controller_key_file;        // BRDMA_CONTROLLER_KEY
   std::string controller_name;      // BRDMA_CONTROLLER_NAME: name of this host's key in that file; empty: it has one
+  std::string metrics_listen;       // BRDMA_METRICS_LISTEN: where `brdma metrics serve` answers; empty: nowhere
   std::uint32_t idle_seconds = 10;  // BRDMA_IDLE_SECONDS: time without work after which brdmad exits; 0 = never
 };
 

@@ -442,6 +442,9 @@ const std::array kDefinitions{
                TextSetting{&Settings::controller_key_file}, kNewPrograms},
     Definition{"controller.name", "BRDMA_CONTROLLER_NAME", "whose key of that file is this host's; empty: it has one",
                TextSetting{&Settings::controller_name, TextSetting::Form::kName}, kNewPrograms},
+    Definition{"metrics.listen", "BRDMA_METRICS_LISTEN",
+               "where brdma metrics serve answers Prometheus, unless its --listen says it; empty: nowhere",
+               TextSetting{&Settings::metrics_listen, TextSetting::Form::kEndpoint}, kNewPrograms},
 };
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {

@@ -13,41 +13,46 @@
 
 namespace brdma {
 
-// X(enumerator, name)
-#define BRDMA_QP_COUNTERS(X)                                \
-  X(kSentPackets, sent_pkts)                                \
-  X(kSentBytes, sent_bytes)                                 \
-  X(kSentData, sent_data_pkts)                              \
-  X(kAccepted, accepted_pkts)                               \
-  X(kDropped, dropped_pkts) /* all drop reasons together */ \
-  X(kRetransmitted, retransmitted_pkts)                     \
-  X(kTimeouts, local_ack_timeout_err)                       \
-  X(kReceivedRnr, rcvd_rnr_err)                             \
-  X(kDuplicates, duplicate_request)                         \
-  X(kOutOfSequence, out_of_sequence)                        \
-  X(kGapsSeen, gaps_seen)                                   \
-  X(kGapsClosed, gaps_closed)                               \
-  X(kGapsRecovered, gaps_recovered)                         \
-  X(kGapsPromoted, gaps_promoted)                           \
-  X(kMisjudgementCorrections, misjudgement_corrections)     \
-  X(kFfmSent, ffm_sent)                                     \
-  X(kFfmReceived, ffm_received)                             \
-  X(kFfmSuppressed, ffm_suppressed)                         \
-  X(kCreditStalls, credit_stalls)
+// X(enumerator, name, what it counts)
+#define BRDMA_QP_COUNTERS(X)                                                                                  \
+  X(kSentPackets, sent_pkts, "packets sent")                                                                  \
+  X(kSentBytes, sent_bytes, "bytes of UDP payload sent")                                                      \
+  X(kSentData, sent_data_pkts, "requests and responses that carry or request data, sent for the first time")  \
+  X(kAccepted, accepted_pkts, "packets received and not dropped")                                             \
+  X(kDropped, dropped_pkts, "packets received and dropped, for all reasons together")                         \
+  X(kRetransmitted, retransmitted_pkts, "packets retransmitted, for all reasons together")                    \
+  X(kTimeouts, local_ack_timeout_err, "retransmission timeouts")                                              \
+  X(kReceivedRnr, rcvd_rnr_err, "RNR NAKs received")                                                          \
+  X(kDuplicates, duplicate_request, "requests received again")                                                \
+  X(kOutOfSequence, out_of_sequence, "requests received after a gap")                                         \
+  X(kGapsSeen, gaps_seen, "runs of missing PSNs seen by the receiver")                                        \
+  X(kGapsClosed, gaps_closed, "gaps that closed by themselves: reordering, no loss")                          \
+  X(kGapsRecovered, gaps_recovered, "gaps closed by a retransmitted packet")                                  \
+  X(kGapsPromoted, gaps_promoted, "gaps counted as lost, by all limits together")                             \
+  X(kMisjudgementCorrections, misjudgement_corrections, "packets that counted as lost and arrived after all") \
+  X(kFfmSent, ffm_sent, "fast feedback messages sent")                                                        \
+  X(kFfmReceived, ffm_received, "fast feedback messages received")                                            \
+  X(kFfmSuppressed, ffm_suppressed, "gaps in an FFM that needed no retransmission")                           \
+  X(kCreditStalls, credit_stalls, "times a queue pair waited for the receiver's credit")
 
 enum class QpCounter : std::uint8_t {
-#define BRDMA_X(name, text) name,
+#define BRDMA_X(name, text, help) name,
   BRDMA_QP_COUNTERS(BRDMA_X)
 #undef BRDMA_X
       kNone  // not counted for queue pairs
 };
 
 inline constexpr std::string_view kQpCounterNames[] = {
-#define BRDMA_X(name, text) #text,
+#define BRDMA_X(name, text, help) #text,
     BRDMA_QP_COUNTERS(BRDMA_X)
 #undef BRDMA_X
 };
 inline constexpr std::size_t kQpCounterCount = sizeof(kQpCounterNames) / sizeof(kQpCounterNames[0]);
+inline constexpr std::string_view kQpCounterHelp[] = {
+#define BRDMA_X(name, text, help) help,
+    BRDMA_QP_COUNTERS(BRDMA_X)
+#undef BRDMA_X
+};
 
 // The queue pair's counter that the context's counter adds to. Folds away where the counter is a constant.
 [[nodiscard]] constexpr QpCounter qp_counter(Counter counter) {

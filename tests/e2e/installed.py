@@ -97,6 +97,10 @@ class Cases:
         expect(all(os.path.lexists(line) for line in listed), "listed, but not there")
         service = (prefix / "lib/systemd/system/bitmaprdma-brdmad.service").read_text()
         expect(f'ExecStart="{prefix}/bin/brdmad"' in service, service)
+        if os.path.exists(os.path.join(self.build, "bin", "brdma-metrics")):  # built with prometheus-cpp
+            unit = (prefix / "lib/systemd/system/bitmaprdma-metrics.service").read_text()
+            expect(f'ExecStart="{prefix}/bin/brdma" metrics serve' in unit, unit)
+            expect((prefix / "share/bitmaprdma/grafana-dashboard.json").is_file(), "no dashboard")
         driver = (prefix / "etc/libibverbs.d/bitmaprdma.driver").read_text()
         expect(driver.startswith(f"driver {prefix}/lib"), driver)
         for made in ["man/man8/brdma.8", "man/man8/brdma-lab.8", "bash-completion/completions/brdma", "fish/vendor_completions.d/brdma.fish"]:

@@ -25,6 +25,7 @@ struct Invocation {
 [[nodiscard]] int alarm_object(Invocation& invocation);
 [[nodiscard]] int check_object(Invocation& invocation);
 [[nodiscard]] int sysdump_object(Invocation& invocation);
+[[nodiscard]] int metrics_object(Invocation& invocation);
 [[nodiscard]] int run_object(Invocation& invocation);
 [[nodiscard]] int env_object(Invocation& invocation);
 [[nodiscard]] int enable_object(Invocation& invocation);

@@ -92,6 +92,16 @@ std::string find_own_program(const std::string& name) {
                        " and in PATH); build it with: ninja -C build " + name);
 }
 
+std::string metrics_program() {
+  try {
+    return find_own_program("brdma-metrics");
+  } catch (const ProgramMissing&) {
+    throw ProgramMissing(
+        "this build has no metrics: install prometheus-cpp (Debian's package: prometheus-cpp-dev), then configure and "
+        "build it again");
+  }
+}
+
 std::string find_library() {
   const std::string beside = own_directory() + "/../";
   std::string looked;

@@ -21,6 +21,8 @@ struct ProgramMissing : std::runtime_error {
 [[nodiscard]] std::string find_own_program(const std::string& name);
 // The file that execvp(3) would take; empty: none.
 [[nodiscard]] std::string find_in_path(const std::string& program);
+// The same of brdma-metrics, which only some builds have.
+[[nodiscard]] std::string metrics_program();
 // Absolute path of libbitmaprdma.so. Throws ProgramMissing.
 [[nodiscard]] std::string find_library();
 

@@ -1,4 +1,4 @@
-// `brdma run` and `brdma env`: programs that see the RDMA devices.
+// `brdma run` and `brdma env`: programs that see the RDMA devices. `brdma metrics`: the program that serves Prometheus.
 
 #include <cstdio>
 #include <string>
@@ -52,6 +52,16 @@ int run_object(Invocation& invocation) {
     return exec_program(argv.data());
   };
   return options.required ? check::run_required(argv.front(), become) : become();
+}
+
+// Another program, so that nothing of brdmad or of this one needs Prometheus' library, or parses a stranger's bytes.
+int metrics_object(Invocation& invocation) {
+  std::vector<std::string> command = invocation.words.take_rest();
+  command.insert(command.begin(), metrics_program());
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return exec_program(argv.data());
 }
 
 int env_object(Invocation& invocation) {

@@ -58,7 +58,7 @@ bool expects(const CounterTest& test) {
 
 // Enumerators by the names of counters.
 std::string counter_of(std::string_view enumerator) {
-#define BRDMA_X(name, text) \
+#define BRDMA_X(name, text, help) \
   if (enumerator == #name) return #text;
   BRDMA_COUNTERS(BRDMA_X)
 #undef BRDMA_X

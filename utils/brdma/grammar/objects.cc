@@ -123,6 +123,15 @@ constexpr std::array kDisable{
     Command{"", "--user | [--user] --service UNIT | --system | --container DIR [--root DIR]", "takes all of it back",
             std::span{kEnableOptions}.first(5)},
 };
+constexpr std::array kMetricsOptions{
+    Option{"--queue-pairs", "", "counters of each queue pair, too"},
+    Option{"--listen", "ADDRESS:PORT|unix:PATH", "where to answer; default: the setting metrics.listen"},
+};
+constexpr std::array kMetrics{
+    Command{"show", "[--queue-pairs]", "counters of the host in Prometheus' text", std::span{kMetricsOptions}.first(1)},
+    Command{"serve", "[--listen ADDRESS:PORT|unix:PATH] [--queue-pairs]", "answers Prometheus' scrapes until SIGTERM",
+            kMetricsOptions},
+};
 constexpr std::array kSysdump{Command{"", "[FILE]", "writes what a report of a problem needs; without keys and data"}};
 constexpr std::array kTopOptions{
     Option{"--interval", "MS", "milliseconds between two samples, 10 to 3600000; default 1000"},
@@ -189,6 +198,7 @@ constexpr std::array kObjects{
     Object{"enable", enable_object, "devices in sight without run, by configuration", kEnable,
            "Programs that are started later see the devices."},
     Object{"disable", disable_object, "takes that back", kDisable},
+    Object{"metrics", metrics_object, "counters for Prometheus", kMetrics},
     Object{"env", env_object, "the same for a shell: eval \"$(brdma env)\"", kEnv},
     Object{"lab", lab_object, "hosts on this machine and a network that loses packets", kLab, kLabProse, kLabExamples,
            &network_options_text},

@@ -42,6 +42,15 @@ std::string library_or_none() {
   }
 }
 
+// The program of `brdma metrics`. Without: null, in text the reason.
+Json metrics_or_none(const OutputStyle& style) {
+  try {
+    return metrics_program();
+  } catch (const ProgramMissing&) {
+    return style.json ? Json(nullptr) : Json("none: built without prometheus-cpp");
+  }
+}
+
 // Ends the brdmad of this network namespace; while programs use it only with --force.
 int shut_down(Invocation& invocation) {
   Words& words = invocation.words;
@@ -110,6 +119,7 @@ int system_object(Invocation& invocation) {
   if (words.size() == 1 && find_word(words[0], kWhat) == 0) return print_settings("", invocation.style);
   if (!words.empty()) throw grammar::unexpected(words[0], "system");
   Record record{"", {{"version", BRDMA_VERSION}, {"library", library_or_none()}}};
+  record.fields["metrics"] = metrics_or_none(invocation.style);
   const auto answer = io::query_daemon({{"query", "version"}});
   record.fields["brdmad"] = answer.ok() ? Json(answer.value()) : Json(nullptr);
   print_records({record}, invocation.style);

@@ -31,6 +31,7 @@ brdma_module(LIBDEFLATE libdeflate 1.10 "libdeflate" libdeflate-dev)
 brdma_module(LIBNL libnl-genl-3.0 3.5 "libnl, with generic netlink" libnl-genl-3-dev)
 brdma_module(LIBBPF libbpf 0.5 "libbpf" libbpf-dev)
 brdma_module(IBVERBS libibverbs 1.14.39 "rdma-core's libibverbs" libibverbs-dev)
+brdma_module(RDMACM librdmacm 1.3.39 "rdma-core's librdmacm" librdmacm-dev)
 
 # Without it brdmad is not confined to the system calls that it makes (utils/brdmad/process/system_calls.h), and logs so.
 if(PKG_CONFIG_FOUND)
@@ -69,7 +70,6 @@ else()
 endif()
 
 if(BRDMA_TESTS)
-  brdma_module(RDMACM librdmacm 1.3.39 "rdma-core's librdmacm" librdmacm-dev)
   brdma_package(GTest 1.11 "GoogleTest and GoogleMock" "libgtest-dev libgmock-dev")
 endif()
 

@@ -130,7 +130,11 @@ std::vector<std::pair<std::string, std::string>> preload_environment(const std::
 
 int exec_program(char* const* argv) {
   execvp(argv[0], argv);
-  const int error = errno;
+  int error = errno;
+  if (std::strchr(argv[0], '/') == nullptr) {  // ours need not be in PATH
+    execv((own_directory() + "/" + argv[0]).c_str(), argv);
+    if (errno != ENOENT) error = errno;
+  }
   std::fprintf(stderr, "brdma: cannot run %s: %s\n", argv[0], std::strerror(error));
   return error == ENOENT ? 127 : 126;
 }

@@ -32,8 +32,8 @@ struct ProgramMissing : std::runtime_error {
 // ProgramMissing if neither works.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> preload_environment(const std::string& library);
 
-// Replaces this process by the program. Returns only on failure: 127 not found, 126 not executable, as env(1) does,
-// with a message on standard error.
+// Replaces this process by the program, from PATH or beside `brdma`. Returns only on failure: 127 not found, 126 not
+// executable, as env(1) does, with a message on standard error.
 [[nodiscard]] int exec_program(char* const* argv);
 // The same, with the library preloaded.
 [[nodiscard]] int exec_with_devices(const std::string& library, char* const* argv);

@@ -1,7 +1,12 @@
-// `brdma run` and `brdma env`: programs that see the RDMA devices. `brdma metrics`: the program that serves Prometheus.
+// `brdma run`, `brdma env` and `brdma perf`: programs that see the RDMA devices. `brdma metrics`: the program that serves
+// Prometheus.
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "check/require.h"
 #include "grammar/help.h"
@@ -62,6 +67,22 @@ int metrics_object(Invocation& invocation) {
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
   return exec_program(argv.data());
+}
+
+// The program measures any device. Where there is none, or with --ours, it runs under the library.
+int perf_object(Invocation& invocation) {
+  std::vector<std::string> command{find_own_program("brdma-perf")};
+  for (std::string& word : invocation.words.take_rest()) command.push_back(std::move(word));
+  if (invocation.style.json) command.emplace_back("-j");
+  const bool ours = std::find(command.begin(), command.end(), "--ours") != command.end();
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::error_code error;
+  const bool has_device =
+      std::filesystem::directory_iterator{"/sys/class/infiniband", error} != std::filesystem::directory_iterator{};
+  if (has_device && !ours) return exec_program(argv.data());
+  return exec_with_devices(find_library(), argv.data());
 }
 
 int env_object(Invocation& invocation) {

@@ -132,6 +132,14 @@ constexpr std::array kMetrics{
     Command{"serve", "[--listen ADDRESS:PORT|unix:PATH] [--queue-pairs]", "answers Prometheus' scrapes until SIGTERM",
             kMetricsOptions},
 };
+constexpr std::array kPerf{
+    Command{"",
+            "server | write|read|send|atomic [bw|lat|rate|fct] [ADDRESS] [OPTION ...]",
+            "measures it; brdma perf --help lists the options",
+            {},
+            kNoGroup,
+            0},
+};
 constexpr std::array kSysdump{Command{"", "[FILE]", "writes what a report of a problem needs; without keys and data"}};
 constexpr std::array kTopOptions{
     Option{"--interval", "MS", "milliseconds between two samples, 10 to 3600000; default 1000"},
@@ -205,6 +213,8 @@ constexpr std::array kObjects{
     Object{"top", top_object, "queue pairs live: rates, retransmissions, round trips, losses by cause", kTop,
            "Where the output is no terminal each sample is printed below the one before; with -j each is one object.",
            kTopExamples},
+    Object{"perf", perf_object, "measures a device, any that libibverbs finds", kPerf,
+           "It is the program brdma-perf. Where there is no verbs device, or with --ours, it runs under the library."},
     Object{"completion",
            completion_object,
            "completion of these words for bash, zsh and fish",

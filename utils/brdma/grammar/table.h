@@ -37,6 +37,7 @@ struct Command {
   unsigned groups = kNoGroup;
   // Words behind so many others are a program's ("lab exec HOST PROGRAM": 1), as all are behind "--".
   std::size_t program_after = kNoProgram;
+  bool passes_on = false;  // options are a program's too, and it has help of its own
 };
 
 struct Object {

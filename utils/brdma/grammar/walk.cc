@@ -64,7 +64,7 @@ Walk::Kind Walk::step(const std::string& word) {
     value_next_ = false;
     return Kind::kOther;
   }
-  if (word == "--") return Kind::kProgram;
+  if (word == "--" || (command_ != nullptr && command_->passes_on)) return Kind::kProgram;
   if (is_help_option(word)) return Kind::kHelp;
   if (word.starts_with("-") && word.size() > 1) {
     value_next_ = takes_value(command_ != nullptr ? *command_ : kNoCommand, word);

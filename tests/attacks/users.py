@@ -23,7 +23,7 @@ def as_user(uid):
 def copied(build, directory):
     """At a place where every user can run it: a build may be anywhere."""
     os.chmod(directory, 0o755)
-    for name in ("bin/brdma", "bin/brdmad", "bin/attack_short", "lib/libbitmaprdma.so"):
+    for name in ("bin/brdma", "bin/brdmad", "bin/attack_short", "lib/libbitmaprdma.so.1"):
         os.makedirs(os.path.join(directory, os.path.dirname(name)), exist_ok=True)
         shutil.copy(os.path.join(build, name), os.path.join(directory, name))
     return directory

@@ -13,6 +13,7 @@
 #include "daemon_fixture.h"
 #include "io/daemon/daemon_client.h"
 #include "io/daemon/lease_protocol.h"
+#include "system_daemon.h"
 
 namespace brdma::test {
 namespace {
@@ -181,6 +182,14 @@ TEST_F(DaemonTest, TheDaemonEndsWhenIdleAndNotBefore) {
   const auto nobody = io::query_daemon({{"query", "version"}});
   ASSERT_FALSE(nobody.ok());
   EXPECT_EQ(nobody.reason().error, ENOENT);
+}
+
+// The program may be a service of type notify, whose READY=1 is its own.
+TEST_F(DaemonTest, ADaemonThatAProgramStartedDoesNotReportToItsServiceManager) {
+  const ServiceManager manager;
+  const io::Lease lease = lease_or_die();
+  ASSERT_TRUE(leases_become(1));
+  EXPECT_FALSE(manager.has_message());
 }
 
 }  // namespace

@@ -10,7 +10,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "io/system/pass_descriptors.h"
@@ -69,13 +71,16 @@ void ServiceManager::start() {
             nullptr);
     return 127;
   });
-  while (!vault_.valid()) {
-    std::array<std::byte, 100> text{};
+  for (bool ready = false; !ready;) {
+    std::array<char, 100> text{};
     std::array<io::FileDescriptor, 1> came;
-    ASSERT_TRUE(wait_for_event(socket_.get(), POLLIN));
-    ASSERT_GT(io::receive_with_descriptors(socket_.get(), text, came), 0);
+    ASSERT_TRUE(wait_for_event(socket_.get(), POLLIN)) << "no READY=1";
+    const auto size = io::receive_with_descriptors(socket_.get(), std::as_writable_bytes(std::span{text}), came);
+    ASSERT_GT(size, 0);
     if (came[0].valid()) vault_ = std::move(came[0]);
+    ready = std::string_view{text.data(), static_cast<std::size_t>(size)} == "READY=1";
   }
+  ASSERT_TRUE(vault_.valid());
   ASSERT_TRUE(ask_until("version", [&](const json& answer) { return answer["pid"] == daemon_->pid(); }));
 }
 
@@ -84,6 +89,8 @@ void ServiceManager::kill() {
   daemon_->kill_and_reap();
   ASSERT_TRUE(ends_within(worker));
 }
+
+bool ServiceManager::has_message() const { return wait_for_event(socket_.get(), POLLIN, 0ms); }
 
 void ServiceManager::kill_and_start_again() {
   ASSERT_NO_FATAL_FAILURE(kill());

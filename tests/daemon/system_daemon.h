@@ -36,6 +36,7 @@ class ServiceManager {
   void start();  // fatal failure: it does not serve
   void kill();   // holder and worker
   void kill_and_start_again();
+  [[nodiscard]] bool has_message() const;  // one that start() did not take
 
  private:
   std::function<void()> prepare_;

@@ -10,6 +10,7 @@ import argparse
 import ctypes
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,16 @@ class Cases:
         script = f"ip link set lo up && exec {drop} env BRDMA_IDLE_SECONDS=1 HOME=/nonexistent '{prefix}/bin/brdma' run -- ibv_devices"
         return subprocess.run(["unshare", *namespaces, "bash", "-c", script], capture_output=True, text=True, timeout=60)
 
+    def manuals(self, prefix):
+        """Every program has a page, with every option of its help."""
+        for program in PROGRAMS:
+            page = (prefix / "share/man/man8" / f"{program}.8").read_text().replace("\\-", "-")
+            said = subprocess.run([prefix / "bin" / program, "--help"], capture_output=True, text=True, timeout=60).stdout
+            options = set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", said, re.MULTILINE))
+            expect(options or program == "brdma", f"{program} --help names no options: {said}")
+            missing = sorted(option for option in options if option not in page)
+            expect(not missing, f"{program}.8 lacks {missing}")
+
     def a_prefix(self, folder):
         prefix = folder / "prefix"
         done = self.install(folder, str(prefix))
@@ -95,6 +106,7 @@ class Cases:
         outside = [line for line in listed if not line.startswith(str(prefix) + "/")]
         expect(listed and not outside, f"installed outside the prefix: {outside}")
         expect(all(os.path.lexists(line) for line in listed), "listed, but not there")
+        self.manuals(prefix)
         service = (prefix / "lib/systemd/system/bitmaprdma-brdmad.service").read_text()
         expect(f'ExecStart="{prefix}/bin/brdmad"' in service, service)
         if os.path.exists(os.path.join(self.build, "bin", "brdma-metrics")):  # built with prometheus-cpp

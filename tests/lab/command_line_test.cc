@@ -215,9 +215,9 @@ TEST_P(CommandLine, RunShowsTheLibraryToTheProgram) {
   const Outcome outcome =
       run(brdma({"run", "--window", "1024", "--", "sh", "-c", "echo $LD_PRELOAD $BRDMA_WINDOW; exit 9"}));
   EXPECT_EQ(outcome.exit_code, 9);
-  EXPECT_THAT(outcome.out, HasSubstr("libbitmaprdma.so 1024"));
+  EXPECT_THAT(outcome.out, HasSubstr("libbitmaprdma.so.1 1024"));
   EXPECT_EQ(run(brdma({"run", "/no/such/program"})).exit_code, 127);
-  EXPECT_THAT(run(brdma({"env"})).out, ContainsRegex("^export LD_PRELOAD='.*libbitmaprdma.so'\n"));
+  EXPECT_THAT(run(brdma({"env"})).out, ContainsRegex("^export LD_PRELOAD='.*libbitmaprdma.so.1'\n"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Lab, CommandLine, testing::Values(User::kSelf, User::kNobody), user_name);

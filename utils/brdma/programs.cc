@@ -17,7 +17,8 @@
 namespace brdma {
 namespace {
 
-constexpr std::string_view kLibrary = "libbitmaprdma.so";
+// The name that the loader knows it by, then the one that compilers use.
+constexpr std::array<std::string_view, 2> kLibraryNames{"libbitmaprdma.so.1", "libbitmaprdma.so"};
 
 std::string resolved(const std::string& path) {
   std::array<char, PATH_MAX> out{};
@@ -107,12 +108,13 @@ std::string find_library() {
   std::string looked;
   for (const std::string& folder :
        {beside + "lib/", beside + BRDMA_RELATIVE_LIBDIR "/", std::string{BRDMA_INSTALL_LIBDIR "/"}}) {
-    const std::string candidate = folder + std::string{kLibrary};
-    const std::string path = resolved(candidate);
-    if (!path.empty() && access(path.c_str(), R_OK) == 0) return path;
-    looked += (looked.empty() ? "" : ", ") + candidate;
+    for (const std::string_view name : kLibraryNames) {
+      const std::string path = resolved(folder + std::string{name});
+      if (!path.empty() && access(path.c_str(), R_OK) == 0) return path;
+    }
+    looked += (looked.empty() ? "" : ", ") + folder;
   }
-  throw ProgramMissing(std::string{kLibrary} + " not found beside brdma (looked in " + looked +
+  throw ProgramMissing(std::string{kLibraryNames.front()} + " not found beside brdma (looked in " + looked +
                        "); build it with: ninja -C build");
 }
 
@@ -120,11 +122,12 @@ std::vector<std::pair<std::string, std::string>> preload_environment(const std::
   if (library.find_first_of(": ") == std::string::npos) {
     return {{"LD_PRELOAD", with_entry("LD_PRELOAD", ": ", library, Place::kLast)}};
   }
-  const std::string folder = library.substr(0, library.rfind('/'));
+  const std::size_t slash = library.rfind('/');
+  const std::string folder = library.substr(0, slash);
   if (folder.find_first_of(":;") != std::string::npos) {
     throw ProgramMissing("the loader cannot preload " + library + ": its path has a ':' or ';'; move it");
   }
-  return {{"LD_PRELOAD", with_entry("LD_PRELOAD", ": ", std::string{kLibrary}, Place::kLast)},
+  return {{"LD_PRELOAD", with_entry("LD_PRELOAD", ": ", library.substr(slash + 1), Place::kLast)},
           {"LD_LIBRARY_PATH", with_entry("LD_LIBRARY_PATH", ":;", folder, Place::kFirst)}};
 }
 

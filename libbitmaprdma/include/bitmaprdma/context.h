@@ -1,5 +1,5 @@
 // bitmaprdma/context.h - an open device: the engine behind a leased socket, driven by its callers and by a progress
-// thread. The rdma-core provider builds on it; also usable by itself.
+// thread. The rdma-core provider builds on it. It is not installed, and may change at any time.
 //
 // Thread-safety: Context's own functions may be called from any thread. A Session holds the context's lock; keep it for
 // one batch (a posting list, a poll) and no longer, and never two of one context in one thread.

@@ -46,6 +46,13 @@ void send_line(int fd, const std::string& line) {
   ::close(fd);
 }
 
+// To the program that started it, or to the service manager. A daemon that a program started has its environment, and
+// must not report for the program's service.
+void report_serving(int ready_fd) {
+  if (ready_fd < 0) return report_ready();
+  send_line(ready_fd, "ready");
+}
+
 class Holder {
  public:
   Holder(const Options& options, io::FileDescriptor life, Inheritance held)
@@ -174,7 +181,7 @@ int Holder::run() {
   announce();
   if (!start_worker()) return 1;
   spdlog::info("serves UDP port 4791, {}, as pid {}", held_.group.dual_stack ? "IPv4 and IPv6" : "IPv4", ::getpid());
-  send_line(std::exchange(ready_fd_, -1), "ready");
+  report_serving(std::exchange(ready_fd_, -1));
   for (;;) {
     std::array<pollfd, 2> events{pollfd{signals_.get(), POLLIN, 0}, pollfd{holder_end_.get(), POLLIN, 0}};
     ::poll(events.data(), events.size(), poll_timeout());

@@ -59,4 +59,6 @@ void store_vault(int vault_fd) {
   notify("FDSTORE=1\nFDNAME=vault", {&vault_fd, 1});
 }
 
+void report_ready() { notify("READY=1", {}); }
+
 }  // namespace brdma::daemon

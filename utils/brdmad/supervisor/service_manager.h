@@ -11,4 +11,7 @@ namespace brdma::daemon {
 // Replaces the stored vault. Does nothing without a service manager.
 void store_vault(int vault_fd);
 
+// READY=1: programs that connect are served from now on (Type=notify). Does nothing without a service manager.
+void report_ready();
+
 }  // namespace brdma::daemon

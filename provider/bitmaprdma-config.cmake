@@ -1,0 +1,11 @@
+# find_package(bitmaprdma): the target bitmaprdma::bitmaprdma, for programs that include <bitmaprdma/write_events.h>.
+include(CMakeFindDependencyMacro)
+find_dependency(PkgConfig)
+pkg_check_modules(BITMAPRDMA_IBVERBS QUIET IMPORTED_TARGET libibverbs)
+if(NOT BITMAPRDMA_IBVERBS_FOUND)
+  set(bitmaprdma_FOUND FALSE)
+  set(bitmaprdma_NOT_FOUND_MESSAGE "pkg-config finds no libibverbs (Debian's package: libibverbs-dev)")
+  return()
+endif()
+include("${CMAKE_CURRENT_LIST_DIR}/bitmaprdma-targets.cmake")
+set_property(TARGET bitmaprdma::bitmaprdma APPEND PROPERTY INTERFACE_LINK_LIBRARIES PkgConfig::BITMAPRDMA_IBVERBS)

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/nearest_word.h"
 #include "control/definitions.h"
+#include "control/nearest_word.h"
 
 namespace brdma::control {
 namespace {

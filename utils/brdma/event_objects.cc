@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/nearest_word.h"
 #include "control/definitions.h"
+#include "control/nearest_word.h"
 #include "control/unknown_words.h"
 #include "grammar/help.h"
 #include "io/daemon/daemon_client.h"

@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/nearest_word.h"
 #include "bitmaprdma/context.h"
+#include "control/nearest_word.h"
 #include "io/daemon/daemon_client.h"
 
 namespace brdma {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/nearest_word.h"
+#include "control/nearest_word.h"
 
 namespace brdma {
 namespace {

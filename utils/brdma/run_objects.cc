@@ -1,5 +1,5 @@
-// `brdma run`, `brdma env` and `brdma perf`: programs that see the RDMA devices. `brdma metrics`: the program that serves
-// Prometheus.
+// `brdma run`, `brdma env` and `brdma perf`: programs that see the RDMA devices. `brdma metrics`: the program that
+// serves Prometheus.
 
 #include <algorithm>
 #include <cstdio>

@@ -144,6 +144,18 @@ std::optional<std::uint32_t> uid_of(const std::string& user) {
   return entry == nullptr ? std::nullopt : std::optional{static_cast<std::uint32_t>(entry->pw_uid)};
 }
 
+bool take_transmitters(const std::vector<std::string>& users, Options& options) {
+  for (const std::string& user : users) {
+    const auto uid = uid_of(user);
+    if (!uid) {
+      std::fprintf(stderr, "brdmad: --xdp-transmit: there is no user %s\n", user.c_str());
+      return false;
+    }
+    options.xdp_transmit_users.push_back(*uid);
+  }
+  return true;
+}
+
 int run(int argc, char** argv) {
   Options options;
   const control::LoadedSettings loaded = control::load_settings();
@@ -194,14 +206,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "brdmad: --system serves every user, so root must start it\n");
     return 1;
   }
-  for (const std::string& user : transmitters) {
-    const auto uid = uid_of(user);
-    if (!uid) {
-      std::fprintf(stderr, "brdmad: --xdp-transmit: there is no user %s\n", user.c_str());
-      return 2;
-    }
-    options.xdp_transmit_users.push_back(*uid);
-  }
+  if (!take_transmitters(transmitters, options)) return 2;
   if (!take_controller(controller, key_file, loaded.settings.controller_name, controller_option->count() != 0,
                        options.controller)) {
     return 1;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/nearest_word.h"
+#include "control/nearest_word.h"
 #include "output.h"
 
 namespace brdma::grammar {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/nearest_word.h"
+#include "control/nearest_word.h"
 #include "grammar/help.h"
 
 namespace brdma::grammar {

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/nearest_word.h"
+#include "control/nearest_word.h"
 #include "words.h"
 
 namespace brdma::view {

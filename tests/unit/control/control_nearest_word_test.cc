@@ -1,7 +1,7 @@
 // The word that a mistyped one was meant to be: distances worked out by hand, both sides of the limit.
 #include <gtest/gtest.h>
 
-#include "base/nearest_word.h"
+#include "control/nearest_word.h"
 
 namespace brdma {
 namespace {

@@ -1,4 +1,4 @@
-// base/nearest_word.h - which word a mistyped one was meant to be, for messages about unknown words.
+// control/nearest_word.h - which word a mistyped one was meant to be, for messages about unknown words.
 // A distance counts characters that are inserted, removed or replaced, and neighbours that are swapped; letters of both
 // cases are equal. A word is near if its distance is at most a third of the longer word, and at most 4.
 #pragma once

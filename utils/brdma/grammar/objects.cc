@@ -138,7 +138,8 @@ constexpr std::array kPerf{
             "measures it; brdma perf --help lists the options",
             {},
             kNoGroup,
-            0},
+            0,
+            true},
 };
 constexpr std::array kSysdump{Command{"", "[FILE]", "writes what a report of a problem needs; without keys and data"}};
 constexpr std::array kTopOptions{

@@ -89,12 +89,13 @@ class Cases:
     def manuals(self, prefix):
         """Every program has a page, with every option of its help."""
         for program in PROGRAMS:
-            page = (prefix / "share/man/man8" / f"{program}.8").read_text().replace("\\-", "-")
+            section = 1 if program == "brdma-perf" else 8
+            page = (prefix / f"share/man/man{section}" / f"{program}.{section}").read_text().replace("\\-", "-")
             said = subprocess.run([prefix / "bin" / program, "--help"], capture_output=True, text=True, timeout=60).stdout
             options = set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", said, re.MULTILINE))
             expect(options or program == "brdma", f"{program} --help names no options: {said}")
             missing = sorted(option for option in options if option not in page)
-            expect(not missing, f"{program}.8 lacks {missing}")
+            expect(not missing, f"{program}.{section} lacks {missing}")
 
     def a_prefix(self, folder):
         prefix = folder / "prefix"

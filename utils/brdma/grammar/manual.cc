@@ -152,9 +152,14 @@ std::string object_page(const Object& object) {
   return text + exit_status() + examples_of(object.examples) + section("SEE ALSO") + ".BR brdma (8)\n";
 }
 
+// brdma-OBJECT is a program, which has a page of its own.
+bool is_program(const Object& object) { return object.name == "controller" || object.commands.front().passes_on; }
+
 std::vector<std::string> page_names() {
   std::vector<std::string> names{"brdma"};
-  for (const Object& object : objects()) names.push_back("brdma-" + std::string{object.name});
+  for (const Object& object : objects()) {
+    if (!is_program(object)) names.push_back("brdma-" + std::string{object.name});
+  }
   return names;
 }
 

@@ -64,7 +64,8 @@ Walk::Kind Walk::step(const std::string& word) {
     value_next_ = false;
     return Kind::kOther;
   }
-  if (word == "--" || (command_ != nullptr && command_->passes_on)) return Kind::kProgram;
+  const bool passes_on = command_ != nullptr && command_->passes_on;
+  if (word == "--" || (passes_on && word != "help")) return Kind::kProgram;
   if (is_help_option(word)) return Kind::kHelp;
   if (word.starts_with("-") && word.size() > 1) {
     value_next_ = takes_value(command_ != nullptr ? *command_ : kNoCommand, word);

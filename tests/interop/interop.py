@@ -133,6 +133,10 @@ def ended(program, seconds):
     return True
 
 
+class ServerWaits(Exception):
+    """The client ended well, and the server did not."""
+
+
 def pair(server, client, serve, ask, output=None):
     """Both ends; a problem or None. The client's output is appended to `output`."""
     serving = server.start(serve)
@@ -157,7 +161,10 @@ def pair(server, client, serve, ask, output=None):
             with contextlib.suppress(TimeoutError):
                 serving.wait(10)
             return f"client: exit code {code}\n{asking.output[-1500:]}\nserver:\n{serving.output[-1500:]}"
-        code = serving.wait(TIMEOUT_SECONDS)
+        try:
+            code = serving.wait(TIMEOUT_SECONDS)
+        except TimeoutError as error:
+            raise ServerWaits(str(error)) from None
         return None if code == 0 else f"server: exit code {code}\n{serving.output[-1500:]}"
     finally:
         serving.stop()
@@ -195,9 +202,18 @@ def run(build, image, networks, only, with_beside):
                         continue
                     began = time.monotonic()
                     number = server.address.rsplit(".", 1)[1]
+                    ends = (server, client, serve.format(device=server.device, files=server.files, own=server.address),
+                            ask.format(server=server.address, server6=f"fd77::{number}", device=client.device, files=client.files, own=client.address))
                     try:
-                        problem = pair(server, client, serve.format(device=server.device, files=server.files, own=server.address),
-                                       ask.format(server=server.address, server6=f"fd77::{number}", device=client.device, files=client.files, own=client.address))
+                        try:
+                            problem = pair(*ends)
+                        except ServerWaits:
+                            # The kernel forgets a DREQ as its program destroys the id (rping does so at once): if the
+                            # network loses that one message, no server learns of the end.
+                            if client is not guest or "loss" not in network or "rping" not in ask:
+                                raise
+                            print(f"again: {network}: {way}: {name}: the server did not end", flush=True)
+                            problem = pair(*ends)
                     except Exception:  # noqa: BLE001: reported, and the others still run
                         problem = traceback.format_exc()
                     passed, failed = (passed + 1, failed) if problem is None else (passed, failed + 1)

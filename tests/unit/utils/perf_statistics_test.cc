@@ -89,6 +89,15 @@ TEST(PerfDifference, CountsOnlyWhereIntervalsDoNotMeet) {
   EXPECT_EQ(difference(middle, {8, std::nullopt, std::nullopt}), Difference::kUnknown);
 }
 
+TEST(PerfSeries, TheIntervalOfARateIsNotNegative) {
+  const std::vector<double> rates{0, 0, 0, 8};
+  const Estimate mean = series_mean(rates);
+  EXPECT_EQ(mean.low, 0.0);
+  EXPECT_GT(*mean.high, 8.0);
+  const std::vector<double> changes{-1, 0, 0, 8};
+  EXPECT_LT(*series_mean(changes).low, 0.0);
+}
+
 TEST(PerfArrivals, HaveTheirMeanDistance) {
   const SizeMix mix = SizeMix::parse("100,1\n", "mix");
   Arrivals arrivals{mix, 1000, 5};

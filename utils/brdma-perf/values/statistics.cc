@@ -69,6 +69,7 @@ Estimate series_mean(std::span<const double> series, double confidence) {
   const boost::math::students_t_distribution<double> student{n - 1};
   const double half = boost::math::quantile(student, 1 - (1 - confidence) / 2) * std::sqrt(squares / (n - 1) / n);
   estimate.low = estimate.value - half;
+  if (*std::min_element(series.begin(), series.end()) >= 0) estimate.low = std::max(*estimate.low, 0.0);
   estimate.high = estimate.value + half;
   return estimate;
 }

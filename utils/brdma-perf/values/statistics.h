@@ -27,7 +27,8 @@ struct Ranks {
 [[nodiscard]] Estimate quantile(std::span<const std::uint64_t> sorted, double p, double confidence = kConfidence);
 
 // The mean of a series in time, with Student's interval of the means of up to 20 batches: neighbours may depend on each
-// other. With fewer than 4 values there is no interval. An empty series: 0.
+// other. With fewer than 4 values there is no interval. An empty series: 0. The mean of values that are not negative is
+// not negative, nor is the interval.
 [[nodiscard]] Estimate series_mean(std::span<const double> series, double confidence = kConfidence);
 
 // How many values at the start of a series are warm-up: the cut, in the first half, that makes the standard error of

@@ -161,8 +161,8 @@ class Cases:
     def a_container(self):
         with tree() as root:
             before = snapshot(root)
-            told = run([self.brdma, "enable", "--container", root]).stdout
-            expect(f"give the image LD_PRELOAD={LIBRARY}" in told, told)
+            said = run([self.brdma, "enable", "--container", root]).stdout
+            expect(f"give the image LD_PRELOAD={LIBRARY}" in said, said)
             run([self.brdma, "enable", "--container", root, "--all-programs"])
             expect(pathlib.Path(root, "etc/ld.so.preload").read_text().startswith(LIBRARY + " "), "not in the list")
             run([self.brdma, "disable", "--container", root])

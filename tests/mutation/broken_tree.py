@@ -79,6 +79,7 @@ def digest(program):
 
 
 def cell(text):
+    text = text.replace(os.path.join(COPY, "src") + "/", "")  # assertions name files by where the copy lies
     return re.sub(r"\s+", " ", text).replace("|", "/").strip()[:110]
 
 

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import world as w
 from world import BUILD, RUN, expect, keys, named, shell
@@ -54,7 +55,15 @@ def one_processor(_):
 
 def take_port(_):
     taker = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-    taker.bind(("::", 4791))
+    deadline = time.monotonic() + 10
+    while True:  # the brdmad of the check before has answered, and closes its sockets as it ends
+        try:
+            taker.bind(("::", 4791))
+            break
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
     taker.set_inheritable(False)
     KEPT.append(taker)
 

@@ -132,6 +132,8 @@ def make_interface(world, mtu=9000):
     enter = f"nsenter --net --target {other.pid}"
     shell(f"ip link add eth0 mtu {mtu} type veth peer name eth0 netns {other.pid}; ip address add 10.0.0.1/24 dev eth0; ip link set eth0 up;"
           f"{enter} ip address add 10.0.0.2/24 dev eth0; {enter} ip link set eth0 mtu {mtu} up")
+    for prefix in ("", enter + " "):  # the kernel sees the carrier some time later
+        shell(f"timeout 10 bash -c 'until {prefix}ip link show eth0 | grep -q \"state UP\"; do sleep 0.02; done'")
     peer = World()
     peer.prefix = enter.split()
     world.peer, world.other, world.enter = peer, other, enter

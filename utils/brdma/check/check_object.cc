@@ -11,6 +11,7 @@
 #include "check/check.h"
 #include "check/collect/collect.h"
 #include "check/report.h"
+#include "grammar/help.h"
 #include "objects.h"
 #include "programs.h"
 
@@ -47,8 +48,10 @@ void take_word(Request& request, const std::string& word) {
     request.listen = true;
   } else if (word == "--once") {
     request.once = true;
-  } else if (word.starts_with("-") || !request.peer.empty()) {
-    throw UsageError("unknown word '" + word + "': see 'brdma check --help'");
+  } else if (word.starts_with("-")) {
+    throw grammar::unknown_option(word, "check");
+  } else if (!request.peer.empty()) {
+    throw UsageError(grammar::usage("check"));
   } else {
     request.peer = word;
   }

@@ -20,6 +20,7 @@
 #include "check/check.h"
 #include "check/collect/child.h"
 #include "check/report.h"
+#include "grammar/help.h"
 #include "io/system/file_descriptor.h"
 #include "objects.h"
 #include "programs.h"
@@ -31,11 +32,6 @@ namespace {
 
 constexpr unsigned kSeconds = 10;                // of a command
 constexpr std::size_t kSectionMax = 256u << 10;  // bytes; what is beyond is cut
-constexpr const char* kSysdumpUsage =
-    "Usage: brdma sysdump [FILE]\n"
-    "Writes what a report of a problem needs into a text file that only you can read; FILE '-': standard output.\n"
-    "It has no keys and no data: names and addresses of interfaces, processes that use devices, settings, counters.\n";
-
 // Of this program; each answers without a device, too.
 const std::vector<std::vector<std::string>> kCommands{{"-d", "dev"},
                                                       {"-d", "link"},
@@ -207,11 +203,7 @@ int sysdump_object(Invocation& invocation) {
   while (!words.empty()) {
     if (take_style_option(words, invocation.style)) continue;
     const std::string word = words.take();
-    if (word == "-h" || word == "--help" || word == "help") {
-      std::printf("%s", kSysdumpUsage);
-      return 0;
-    }
-    if (!name.empty() || (word.starts_with("-") && word != "-")) throw UsageError("expected: brdma sysdump [FILE]");
+    if (!name.empty() || (word.starts_with("-") && word != "-")) throw UsageError(grammar::usage("sysdump"));
     name = word;
   }
   write_dump(name.empty() ? default_name() : name);

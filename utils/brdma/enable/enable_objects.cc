@@ -11,6 +11,7 @@
 #include "enable/places.h"
 #include "enable/preload_list.h"
 #include "enable/tree.h"
+#include "grammar/help.h"
 #include "objects.h"
 
 namespace brdma {
@@ -51,7 +52,7 @@ void take_enable_option(const std::string& word, Words& words, Request& request)
   } else if (word == "--library") {
     request.library = words.take_value(word);
   } else {
-    throw UsageError("unknown option '" + word + "': see 'brdma enable --help'");
+    throw grammar::unknown_option(word, "enable");
   }
 }
 

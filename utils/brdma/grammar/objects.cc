@@ -203,7 +203,10 @@ constexpr std::array kObjects{
         "PEER is an address or name, where brdma check --listen runs: the path to it is measured in both directions. "
         "Behind -- stands a program: can it load the library?",
         kCheckExamples},
-    Object{"sysdump", sysdump_object, "all that a report of a problem needs, in one text file", kSysdump},
+    Object{"sysdump", sysdump_object, "all that a report of a problem needs, in one text file", kSysdump,
+           "Only you can read the file; FILE - is standard output. It has names and addresses of interfaces, processes "
+           "that "
+           "use devices, settings and counters."},
     Object{"enable", enable_object, "devices in sight without run, by configuration", kEnable,
            "Programs that are started later see the devices."},
     Object{"disable", disable_object, "takes that back", kDisable},

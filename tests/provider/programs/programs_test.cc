@@ -290,7 +290,7 @@ TEST_F(Programs, NamespaceShowsTheFilesToEverybody) {
 
 TEST_F(Programs, ExitCodesComeThroughTheNamespace) {
   EXPECT_EQ(run(kScrubbed + "sh -c 'exit 7'").exit_code, 7);
-  EXPECT_EQ(run("env -u LD_PRELOAD \"$TESTED_BRDMA\" run --namespace -- /nonexistent").exit_code, 127);
+  EXPECT_EQ(run("env -u LD_PRELOAD \"$TESTED_BRDMA\" run --namespace -- /proc/self/none").exit_code, 127);
 }
 
 TEST(Missing, NoUserNamespaces) {

@@ -1,4 +1,4 @@
-# The libraries of the programs, and the oldest versions with which this tree was built (docs/systems.md). All missing
+# The libraries of the programs, and the oldest versions with which this tree was built (docs/reference/systems.md). All missing
 # ones are named at once: the library, its version, Debian's package. Targets made here are visible in every folder.
 set(missing "")
 
@@ -63,7 +63,7 @@ brdma_package(OpenSSL 3.0 "OpenSSL" libssl-dev)
 # toml++ is a header.
 find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h)
 if(NOT TOMLPLUSPLUS_INCLUDE_DIR)
-  brdma_missing("toml++ 3.3, a header: toml++/toml.h; Ubuntu 22.04 has no package, see docs/systems.md" libtomlplusplus-dev)
+  brdma_missing("toml++ 3.3, a header: toml++/toml.h; Ubuntu 22.04 has no package, see docs/reference/systems.md" libtomlplusplus-dev)
 else()
   add_library(brdma_toml INTERFACE)
   target_include_directories(brdma_toml SYSTEM INTERFACE ${TOMLPLUSPLUS_INCLUDE_DIR})

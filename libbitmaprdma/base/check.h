@@ -1,5 +1,5 @@
 // base/check.h - assertions about our own code, kept in every build. Do not check conditions that a peer or a caller
-// can make false (docs/errors.md): a peer's bytes are a counted drop, a caller's mistake is a Status.
+// can make false: a peer's bytes are a counted drop, a caller's mistake is a Status.
 #pragma once
 
 namespace brdma {

@@ -42,7 +42,8 @@ enum class Spraying : std::uint8_t {
 
 inline constexpr std::uint32_t kPathsMax = 16;  // of a queue pair, per direction: path bitmaps (design BR-37)
 
-// Congestion control: bounds a requester's sending beside the peer's window and credit (docs/engine.md#congestion).
+// Congestion control: bounds a requester's sending beside the peer's window and credit
+// (docs/explanation/engine.md#congestion).
 enum class CongestionControl : std::uint8_t {
   kWindow,  // bytes in flight, by round trips and delivered bytes (congestion/delay_window.h)
   kTimely,  // a rate, by round trips (congestion/timely.h)
@@ -90,7 +91,7 @@ struct CongestionConfig {
   friend bool operator==(const CongestionConfig&, const CongestionConfig&) = default;
 };
 
-// Wide-area paths (design WT-17; docs/engine.md#wide-area-paths). Shares are in percent.
+// Wide-area paths (design WT-17; docs/explanation/engine.md#wide-area-paths). Shares are in percent.
 struct WanConfig {
   std::uint32_t delay_samples = 100;      // N: number of last send delays for T and delta
   Duration walk_interval = 100_us;        // k: time between two walks of the send window while something is overdue
@@ -168,7 +169,7 @@ struct RecoveryConfig {
 };
 
 // Large transfers: sent after others, and between two of our peers they may be cut into operations (design RR-3;
-// docs/transfers.md).
+// docs/explanation/transfers.md).
 struct TransferConfig {
   std::uint32_t threshold_bytes = 128 * 1024;  // WRITEs and SENDs from this size on are large commands; 0: none
   std::uint32_t segment_bytes = 0;             // largest operation, at most 128 packets; 0: large ones stay whole
@@ -176,7 +177,7 @@ struct TransferConfig {
   Duration escape_time = 1_s;                  // ... and time, or a few round trips if that is longer
   std::uint32_t regular_turns = 4;             // batches of regular commands in a row while large ones wait
   // Local transfer by reference: between processes of one host, data of large messages is fetched from memory instead
-  // of sent (docs/local.md).
+  // of sent (docs/explanation/local.md).
   bool local = true;
   std::uint32_t local_threshold_bytes = 16384;
 };

@@ -1,5 +1,6 @@
-// base/local_memory.h - interface for reading the memory of another process of this machine (docs/local.md). The engine
-// knows no processes; its driver implements this: io by process_vm_readv(), the simulator by memcpy().
+// base/local_memory.h - interface for reading the memory of another process of this machine
+// (docs/explanation/local.md). The engine knows no processes; its driver implements this: io by process_vm_readv(), the
+// simulator by memcpy().
 #pragma once
 
 #include <array>

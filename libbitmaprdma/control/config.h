@@ -1,5 +1,5 @@
 // control/config.h - settings: defaults, then /etc/bitmaprdma.toml, then the user's bitmaprdma.toml, then BRDMA_*
-// variables; with the source of each value. docs/configuration.md lists them all.
+// variables; with the source of each value. docs/reference/configuration.md lists them all.
 //
 // Nothing throws. A bad value leaves the one below it in force and adds a sentence to `errors` that names the file and
 // line or the variable and the allowed range. Set-user-ID programs ignore variables and the user's file.
@@ -42,8 +42,9 @@ struct Settings {
   std::uint32_t port_rate_mbps = 0;       // BRDMA_PORT_RATE_MBPS: rate of the port; 0: its interface's
   std::optional<std::uint64_t> seed;      // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator
   std::string daemon_path;                // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH
-  std::string controller_address;         // BRDMA_CONTROLLER: brdmad keeps a session with it (docs/wan.md); empty: none
-  std::string controller_key_file;        // BRDMA_CONTROLLER_KEY
+  std::string
+      controller_address;  // BRDMA_CONTROLLER: brdmad keeps a session with it (docs/explanation/wan.md); empty: none
+  std::string controller_key_file;  // BRDMA_CONTROLLER_KEY
   std::string controller_name;      // BRDMA_CONTROLLER_NAME: name of this host's key in that file; empty: it has one
   std::string metrics_listen;       // BRDMA_METRICS_LISTEN: where `brdma metrics serve` answers; empty: nowhere
   std::uint32_t idle_seconds = 10;  // BRDMA_IDLE_SECONDS: time without work after which brdmad exits; 0 = never

@@ -1,5 +1,5 @@
-// control/report.h - state of an engine's objects and settings, as JSON with stable keys (docs/cli.md lists them).
-// Names are those of rdma(8) where it has one.
+// control/report.h - state of an engine's objects and settings, as JSON with stable keys (docs/reference/cli.md lists
+// them). Names are those of rdma(8) where it has one.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,7 +22,8 @@ using Json = nlohmann::ordered_json;
 
 [[nodiscard]] Json queue_pair_json(const QueuePairReport& report);             // lqpn, rqpn, type, state, ...
 [[nodiscard]] Json queue_pair_statistics_json(const QueuePairReport& report);  // lqpn and its counters
-// Records of a gap and of a duplicate (docs/cli.md). `now` is the engine's clock, `unix_ns` the time of day then.
+// Records of a gap and of a duplicate (docs/reference/cli.md). `now` is the engine's clock, `unix_ns` the time of day
+// then.
 [[nodiscard]] Json gap_json(std::uint32_t qpn, const qp::OpenGap& gap, Instant now, std::int64_t unix_ns);
 [[nodiscard]] Json duplicate_json(const qp::Duplicate& duplicate, Instant now, std::int64_t unix_ns);
 [[nodiscard]] Json completion_queue_json(const CompletionQueueReport& report);

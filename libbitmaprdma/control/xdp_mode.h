@@ -1,4 +1,5 @@
-// control/xdp_mode.h - a driver's mode of serving an AF_XDP socket (docs/datapath.md): requested and obtained.
+// control/xdp_mode.h - a driver's mode of serving an AF_XDP socket (docs/explanation/datapath.md): requested and
+// obtained.
 #pragma once
 
 #include <array>

@@ -15,7 +15,7 @@ class IcrcCheck {
   // `own_flow`: of a queue pair with one peer, the packet's source; else null.
   //
   // Bitmap mode and IPv6 have no unknown field. A standard packet over IPv4 has an identification that a UDP socket
-  // does not show: some identification must explain its ICRC (docs/wire.md#icrc).
+  // does not show: some identification must explain its ICRC (docs/reference/wire.md#icrc).
   [[nodiscard]] bool holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow* own_flow) {
     const bool covers_identification = !packet.bitmap && !packet.control && datagram.source.is_v4();
     const bool known = !covers_identification || datagram.ip_id_known;

@@ -11,7 +11,7 @@
 
 namespace brdma::recovery {
 
-// Why a gap counts as loss; the values travel in the FFM (docs/wire.md).
+// Why a gap counts as loss; the values travel in the FFM (docs/reference/wire.md).
 enum class LossCause : std::uint8_t { kDepth = 1, kAge = 2, kStall = 3, kSamePath = 4, kImmediate = 5, kRequested = 6 };
 [[nodiscard]] std::string_view name(LossCause cause);
 

@@ -1,5 +1,5 @@
-// wire/control.h - bitmap mode's control packets: BTH (opcode 0xE0..), a body, ICRC. Layouts: docs/wire.md#control.
-// All carry the sender's QPN: an observer can match the two directions of a connection.
+// wire/control.h - bitmap mode's control packets: BTH (opcode 0xE0..), a body, ICRC. Layouts:
+// docs/reference/wire.md#control. All carry the sender's QPN: an observer can match the two directions of a connection.
 #pragma once
 
 #include <cstddef>
@@ -238,7 +238,7 @@ inline constexpr std::uint16_t kFfmGapsMax = 64;
 
 // Bodies (after BTH, before ICRC), as parse_packet() leaves them in `payload`, with the version checked.
 // nullopt: impossible contents (DropReason::kBadControl): a wrong size, a gap or a bit outside [base, highest], or a
-// syndrome, version range or path MTU that does not exist (docs/wire.md#control).
+// syndrome, version range or path MTU that does not exist (docs/reference/wire.md#control).
 // `bits` and `gaps` of the result point into `body`.
 [[nodiscard]] std::optional<Caps> parse_caps(ConstBytes body);
 [[nodiscard]] std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn);

@@ -1,5 +1,5 @@
 // wire/edn.h - explicit drop notification (EDN, DN-7): a switch names dropped packets to their sender. Two forms,
-// docs/wire.md#edn:
+// docs/reference/wire.md#edn:
 //   control packet   opcode 0xE3; IPv6, hosts without the right to a raw socket
 //   ICMP             source quench (RFC 792, type 4), IPv4: quotes the beginning of the first dropped packet
 // Bytes only. Do not trust the contents before comparing them with the outstanding packets.

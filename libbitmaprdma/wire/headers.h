@@ -1,8 +1,8 @@
 // wire/headers.h - the headers of a RoCEv2 packet as values, each with its size, decoder and encoder side by side.
-// Offsets are bytes from the header's own start; docs/wire.md has the whole packet. Multi-byte fields are big endian on
-// the wire, host order here, but for `immediate_be`, which is passed through untouched.
-// Decoders take spans of fixed size: the caller has checked the length, no field can be out of bounds. They check no
-// contents (wire/packet.h does); reserved bits are ignored. Encoders write every byte, reserved bits as zero.
+// Offsets are bytes from the header's own start; docs/reference/wire.md has the whole packet. Multi-byte fields are big
+// endian on the wire, host order here, but for `immediate_be`, which is passed through untouched. Decoders take spans
+// of fixed size: the caller has checked the length, no field can be out of bounds. They check no contents
+// (wire/packet.h does); reserved bits are ignored. Encoders write every byte, reserved bits as zero.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ inline constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40, kUdpSize = 8;
 inline constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 
 // The largest overhead of a packet with a full payload, IP header included: a bitmap-mode WRITE with immediate over
-// IPv6. A netdev of MTU m carries a path MTU p in every mode when p + kOverheadMax <= m (docs/wire.md#path-mtu).
+// IPv6. A netdev of MTU m carries a path MTU p in every mode when p + kOverheadMax <= m
+// (docs/reference/wire.md#path-mtu).
 inline constexpr std::size_t kOverheadMax =
     kIpv6Size + kUdpSize + kBthSize + kBxthSize + kRethSize + kImmediateSize + kIcrcSize;
 static_assert(kOverheadMax == 116);

@@ -1,4 +1,4 @@
-// wire/link_state.h - state of a path's links (design WT-6, WT-7), as control packets; docs/wire.md:
+// wire/link_state.h - state of a path's links (design WT-6, WT-7), as control packets; docs/reference/wire.md:
 //   inquiry            opcode 0xE4, from a sender along the path of its data
 //   passive feedback   opcode 0xE5, from each hop on that path that supports it, back to the sender
 // A feedback is as long as its inquiry, so it cannot amplify traffic to a victim.

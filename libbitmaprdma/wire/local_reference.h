@@ -1,5 +1,5 @@
 // wire/local_reference.h - local transfer by reference: the descriptor that a packet (BXTH) carries in place of its
-// data. It names the data's place in the memory of the sending process. Layout: docs/wire.md#descriptions.
+// data. It names the data's place in the memory of the sending process. Layout: docs/reference/wire.md#descriptions.
 //   0 key | 8 pieces: 0 address, 8 length
 // The key is the first word of the sender's nonce (CAPS), known to nobody else.
 #pragma once

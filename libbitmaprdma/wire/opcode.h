@@ -1,5 +1,5 @@
-// wire/opcode.h - BTH opcodes (IBTA 9.2.1 and table 38) and ours in the manufacturer-specific space (docs/wire.md), and
-// the one table of the headers that follow BTH for each opcode.
+// wire/opcode.h - BTH opcodes (IBTA 9.2.1 and table 38) and ours in the manufacturer-specific space
+// (docs/reference/wire.md), and the one table of the headers that follow BTH for each opcode.
 #pragma once
 
 #include <array>

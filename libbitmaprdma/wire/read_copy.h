@@ -1,5 +1,5 @@
-// wire/read_copy.h - copies of READ requests (docs/wire.md). A READ request is part of no operation, so BXTH's status
-// flag marks it as a copy: it was sent before, and no loss is known.
+// wire/read_copy.h - copies of READ requests (docs/reference/wire.md). A READ request is part of no operation, so
+// BXTH's status flag marks it as a copy: it was sent before, and no loss is known.
 #pragma once
 
 #include "wire/packet.h"

@@ -1,4 +1,5 @@
-// wire/stopped_peer.h - asks the peer's host whether the process of a silent queue pair is only stopped; docs/wire.md:
+// wire/stopped_peer.h - asks the peer's host whether the process of a silent queue pair is only stopped;
+// docs/reference/wire.md:
 //   query   opcode 0xE6, from a requester to QP 1 of its peer's host
 //   reply   opcode 0xE7, from there to the requester's queue pair; it means "the process is stopped"
 // Both bodies have 24 bytes: a query with a forged source cannot amplify traffic to a victim.

@@ -1,6 +1,6 @@
 // device_files/device_files.h - the kernel's files for our devices, as a list; nothing is written here. Readers of each
-// file: docs/provider.md. Every file is short and ends in one newline, as libibverbs' buffers are small; each GID index
-// has its type file, or queries of the whole table fail.
+// file: docs/reference/provider.md. Every file is short and ends in one newline, as libibverbs' buffers are small; each
+// GID index has its type file, or queries of the whole table fail.
 #pragma once
 
 #include <sys/types.h>

@@ -111,7 +111,7 @@ def main():
     parser.add_argument("--only", help=f"some of: {' '.join(MEASURES)}")
     parser.add_argument("--systems", help="parts of names, by commas: only these")
     parser.add_argument("--quick", action="store_true", help="few sizes, one MTU, one round")
-    parser.add_argument("--write", action="store_true", help="into docs/performance.md and docs/figures too")
+    parser.add_argument("--write", action="store_true", help="into docs/explanation/performance.md and docs/figures too")
     options = parser.parse_args()
     options.only = re.findall(r"\w+", options.only or "")
     if set(options.only) - set(MEASURES):
@@ -127,7 +127,7 @@ def main():
     parts = bench.write(os.path.join(bench.build, "bench"))
     if options.write:
         here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
-        bench.write(os.path.join(here, "figures"), os.path.join(here, "performance.md"))
+        bench.write(os.path.join(here, "figures"), os.path.join(here, "explanation", "performance.md"))
     print("\n" + "\n".join(parts.values()))
     for line in bench.failed:
         print("failed: " + line, file=sys.stderr)

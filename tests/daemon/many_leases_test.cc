@@ -58,7 +58,7 @@ std::string line_of(const std::string& file, const std::string& key) {
   return {};
 }
 
-// Costs while thousands have leases, for docs/daemon.md.
+// Costs while thousands have leases, for docs/explanation/daemon.md.
 void print_costs(const char* when) {
   const json version = ask("version");
   for (const char* const who : {"pid", "worker_pid"}) {

@@ -264,7 +264,7 @@ def others():
 
 
 def shards():
-    """On a device of several shards (docs/provider.md): shared receive queues, several queue pairs of one completion queue, events, threads."""
+    """On a device of several shards (docs/reference/provider.md): shared receive queues, several queue pairs of one completion queue, events, threads."""
     def row(client, server="", **more):
         return sides("several shards", f"env BRDMA_SHARDS=3 {server or client}", f"env BRDMA_SHARDS=3 {client}" + ("" if server else " {server}"), shown=f"BRDMA_SHARDS=3 {client}".replace(" -c -a {server}", "").replace(" -s {server}", ""), **more)
 

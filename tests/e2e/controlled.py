@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Unmodified programs across a wide-area lab with a controller (docs/wan.md): hosts exchange messages with it, routes
+"""Unmodified programs across a wide-area lab with a controller (docs/explanation/wan.md): hosts exchange messages with it, routes
 move under the programs, the controller dies, returns, and is cut off. Nothing may be lost. Last line: `N passed, M
 failed`."""
 

@@ -120,7 +120,7 @@ def settings_change_meanwhile(build):
     assert json.loads(output)["switch"]["ecn"]["translated"]["rewritten"] >= count
 
 
-# For hosts that share a machine (docs/engine.md): with the published thresholds, waiting for a core counts as a queue.
+# For hosts that share a machine (docs/explanation/engine.md): with the published thresholds, waiting for a core counts as a queue.
 ON_BUSY_HOSTS = {"BRDMA_CONGESTION": "timely", "BRDMA_TIMELY_LOW_US": "1000", "BRDMA_TIMELY_HIGH_US": "5000", "BRDMA_TIMELY_ADD_MBPS": "100"}
 
 

@@ -123,7 +123,7 @@ def tests_in_meson(build):
 
 def none_is_long(_build):
     for name in sorted(os.listdir(EXAMPLES)):
-        if name in ("README.md", "write_events"):  # the latter shows a whole interface: docs/transfers.md
+        if name in ("README.md", "write_events"):  # the latter shows a whole interface: docs/explanation/transfers.md
             continue
         lines = text_of(name).splitlines()
         assert len(lines) < LINES_MAX, f"{name} has {len(lines)} lines"

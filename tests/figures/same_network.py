@@ -16,7 +16,7 @@ import sys
 
 TOLERANCE, RESOLUTION = 0.01, 0.05
 # Headers that standard packets lack: BXTH's 32 bytes, and RETH's 16 where the packet is not its message's first
-# (docs/wire.md).
+# (docs/reference/wire.md).
 EXTRA_HEADERS = 48
 
 

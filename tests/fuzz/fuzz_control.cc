@@ -1,5 +1,6 @@
 // Input: one byte that chooses the kind, three of BTH.psn, then a control packet's body, or an ICMP message. Accepted
-// ones obey the limits of docs/wire.md (checked here a second time, in another way) and encode to the same bytes.
+// ones obey the limits of docs/reference/wire.md (checked here a second time, in another way) and encode to the same
+// bytes.
 #include <algorithm>
 #include <array>
 #include <cstdint>

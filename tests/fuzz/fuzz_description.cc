@@ -1,5 +1,5 @@
 // Input: the descriptor in a local-reference packet, in place of its data. An accepted one obeys the limits of
-// docs/wire.md and encodes to the same bytes.
+// docs/reference/wire.md and encodes to the same bytes.
 #include <cstdint>
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// Local transfer by reference: the kernel reads data from the peer's memory (docs/local.md), between two contexts of
-// one process, each with its thread, in both directions at once.
+// Local transfer by reference: the kernel reads data from the peer's memory (docs/explanation/local.md), between two
+// contexts of one process, each with its thread, in both directions at once.
 #include <thread>
 #include <utility>
 

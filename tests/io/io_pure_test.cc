@@ -81,7 +81,7 @@ TEST(SpinPermits, AreForHalfOfTheCoresAndOneAtLeast) {
 }
 
 TEST(ReceiveBudget, DefaultBufferGivesWhatWasMeasuredToFit) {
-  // 212992 bytes hold 25 datagrams of 4116 B that come singly, or 256 small ones (docs/datapath.md).
+  // 212992 bytes hold 25 datagrams of 4116 B that come singly, or 256 small ones (docs/explanation/datapath.md).
   const ReceiveBudget budget = receive_budget(212992);
   EXPECT_EQ(budget.packets, 64u);       // 212992 / 4 / 832
   EXPECT_EQ(budget.bytes, 85196u);      // 212992 * 3/4 * 8/15

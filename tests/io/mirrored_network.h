@@ -27,7 +27,7 @@ unsigned mirror_steered_slots();
 void mirror_loses(double part);
 
 // RoCE packets of IPv4 that the mirror has seen, without RDMA-CM's: packets of AF_XDP, which have no UDP checksum
-// (docs/datapath.md), and those of UDP sockets. With several cores at once a few are missed.
+// (docs/explanation/datapath.md), and those of UDP sockets. With several cores at once a few are missed.
 struct MirroredPackets {
   std::uint32_t by_xdp = 0, by_udp = 0;
 };

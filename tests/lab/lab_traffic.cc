@@ -315,8 +315,8 @@ int ping(const char* address, int port, int count, int source_port) {
   return 0;
 }
 
-// A packet like a queue pair's data, so that switches know the flow, then an inquiry (docs/wire.md#link-state). Only a
-// receiving host would check the ICRC, and there is none.
+// A packet like a queue pair's data, so that switches know the flow, then an inquiry
+// (docs/reference/wire.md#link-state). Only a receiving host would check the ICRC, and there is none.
 int inquire(const char* address, int hops) {
   constexpr int kRocePort = 4791, kIdleMs = 1'000;
   constexpr std::size_t kBth = 12, kInquiry = kBth + 64 + 4;

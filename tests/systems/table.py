@@ -1,4 +1,4 @@
-"""Writes the table of docs/systems.md, between its marks, from the results that tests/systems/run left: a line a compiler.
+"""Writes the table of docs/reference/systems.md, between its marks, from the results that tests/systems/run left: a line a compiler.
 
 A system that was not run now keeps its line.
 """

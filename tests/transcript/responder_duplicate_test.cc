@@ -104,7 +104,7 @@ TEST(DuplicateOnPaths, ACopyThatAsksKeepsItsEcho) {
   }
 }
 
-// A copy, or an original that comes behind it: a READ re-request is marked as such (docs/wire.md).
+// A copy, or an original that comes behind it: a READ re-request is marked as such (docs/reference/wire.md).
 TEST_P(Duplicate, ReadThatDoesNotAskAgainIsNotServedInBitmapMode) {
   rx.at(0_us).gets(rx.read(1000, 100)).reports({kind() + "read_only 1000 100B" + index(0)});
   const std::vector<std::string> once_more{"read_only 1000 100B"};

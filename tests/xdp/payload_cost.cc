@@ -1,6 +1,7 @@
 // Cost of sending a batch by AF_XDP with the payload copied into the socket's chunks, as in io/xdp/xdp_transmit.cc,
 // compared with descriptors that point to the payload in place: in memory of the program that is registered with the
-// socket (docs/datapath.md). Over veth, whose driver copies once more; nobody receives the packets on the other end.
+// socket (docs/explanation/datapath.md). Over veth, whose driver copies once more; nobody receives the packets on the
+// other end.
 //
 //   payload_cost [--rounds N]            both modes in turn, medians; as root
 //   payload_cost --way N --packets N     one mode alone, 4096 bytes each, for callgrind

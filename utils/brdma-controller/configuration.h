@@ -1,5 +1,6 @@
 // brdma-controller/configuration.h - the controller's file: facts about the network that it needs before switches have
-// reported, and its limits (docs/wan.md#configuration). TOML; other tables, as in a lab's topology file, are ignored.
+// reported, and its limits (docs/explanation/wan.md#configuration). TOML; other tables, as in a lab's topology file,
+// are ignored.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// brdma-controller - the controller of a wide-area network (docs/design, WT-11 to WT-13): docs/wan.md.
+// brdma-controller - the controller of a wide-area network (docs/design, WT-11 to WT-13): docs/explanation/wan.md.
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -91,7 +91,7 @@ int run(int argc, char** argv) {
       "their rate\n",
       "brdma-controller"};
   app.set_version_flag("-V,--version", std::string("brdma-controller ") + BRDMA_VERSION);
-  app.footer("\nExit codes: 0 done, 1 it cannot serve (the message says why), 2 misuse.\nSee: docs/wan.md");
+  app.footer("\nExit codes: 0 done, 1 it cannot serve (the message says why), 2 misuse.\nSee: docs/explanation/wan.md");
   Options options;
   app.add_option("--listen", options.listen, "ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH for switches and hosts");
   app.add_option("--key", options.key_file, "the keys of all members; made by keygen");

@@ -1,5 +1,5 @@
-// brdma-controller/report.h - the controller's state for people and programs: JSON with stable keys (docs/wan.md), and
-// Prometheus' text form.
+// brdma-controller/report.h - the controller's state for people and programs: JSON with stable keys
+// (docs/explanation/wan.md), and Prometheus' text form.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kValidFor{1000};
-constexpr milliseconds kDaemonAnswers{1000}, kProgramsAnswer{4000};  // a program has 3 s (docs/daemon.md)
+constexpr milliseconds kDaemonAnswers{1000}, kProgramsAnswer{4000};  // a program has 3 s (docs/explanation/daemon.md)
 
 // brdmad's answer, or null and the reason in `failed`.
 Json ask(const char* query, milliseconds answer_within, Answer& failed) {

@@ -159,7 +159,8 @@ void add_group(Families& all, const Json& group, const std::string& prefix, cons
   for (const auto& [key, value] : group.items()) {
     if (!is_name(key) || key == "id") continue;
     if (left-- == 0) return;
-    add_daemon_value(all, prefix + key, "brdmad, " + what + ": " + key + " (docs/daemon.md, Questions)", value);
+    add_daemon_value(all, prefix + key, "brdmad, " + what + ": " + key + " (docs/explanation/daemon.md, Questions)",
+                     value);
   }
 }
 
@@ -171,7 +172,7 @@ void add_daemon(Families& all, const Json& statistics) {
   for (const char* const key : {"connections_refused", "management_datagrams"}) {
     if (const Json* const value = member(statistics, key, &Json::is_number)) {
       add_daemon_value(all, std::string("brdma_daemon_") + key,
-                       std::string("brdmad: ") + key + " (docs/daemon.md, Questions)", *value);
+                       std::string("brdmad: ") + key + " (docs/explanation/daemon.md, Questions)", *value);
     }
   }
   add_group(all, part(statistics, "management"), "brdma_daemon_", "connection managers' messages");

@@ -1,4 +1,4 @@
-// brdma-metrics/families.h - the metrics of a host, made from brdmad's answers (docs/metrics.md). Pure.
+// brdma-metrics/families.h - the metrics of a host, made from brdmad's answers (docs/howto/metrics.md). Pure.
 //
 //   brdma_<counter>_total{device}              each counter and drop reason of trace/counters.h, trace/drop_reason.h
 //   node_infiniband_<name>{device,port}        those that node_exporter's infiniband collector names (node_names.h)

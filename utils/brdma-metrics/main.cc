@@ -1,6 +1,6 @@
 // brdma-metrics - counters of this host's RDMA devices for Prometheus: `brdma metrics show` prints them once,
 // `brdma metrics serve` answers scrapes. A program beside brdmad, which has everybody's sockets and must parse nothing
-// of a stranger (docs/metrics.md).
+// of a stranger (docs/howto/metrics.md).
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
@@ -82,7 +82,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("-V,--version", std::string("brdma-metrics ") + BRDMA_VERSION);
   app.footer(
       "\nWithout a command: show.\nExit codes: 0 done, 1 failed (the message says why), 2 misuse.\nSee: "
-      "docs/metrics.md");
+      "docs/howto/metrics.md");
   Options options;
   const control::LoadedSettings loaded = control::load_settings();
   options.listen = loaded.settings.metrics_listen;

@@ -1,4 +1,4 @@
-// brdma-perf - measures an RDMA device: docs/perf.md. `brdma perf` runs it.
+// brdma-perf - measures an RDMA device: docs/howto/perf.md. `brdma perf` runs it.
 #include <csignal>
 #include <cstdio>
 #include <exception>

@@ -1,6 +1,6 @@
 // brdma-switch - an Ethernet switch in user space for the lab, or several routers: one port for each host; the fabric's
-// links decide about each packet. `brdma lab` starts it inside the lab's own network namespace; docs/lab.md describes
-// it.
+// links decide about each packet. `brdma lab` starts it inside the lab's own network namespace; docs/reference/lab.md
+// describes it.
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -142,8 +142,9 @@ int main(int argc, char** argv) {
   auto* control = app.add_option("--control", arguments.control, "control socket: @NAME (abstract Unix socket)");
   app.add_option("--control-fd", arguments.control_fd, "control socket: an open listening descriptor")
       ->excludes(control);
-  auto* controller = app.add_option("--controller", arguments.controller,
-                                    "with --topology: the controller, ADDRESS:PORT or unix:PATH (docs/wan.md)");
+  auto* controller =
+      app.add_option("--controller", arguments.controller,
+                     "with --topology: the controller, ADDRESS:PORT or unix:PATH (docs/explanation/wan.md)");
   app.add_option("--key", arguments.key_file, "the switches' keys for it")->needs(controller);
   app.add_option("--ready-fd", arguments.ready_fd, "descriptor that gets a line when the switch is ready");
   for (const auto& option : brdma::fabric::network_options()) {

@@ -9,7 +9,7 @@
 namespace brdma {
 namespace {
 
-constexpr int kWireVersion = 1;  // of CAPS (docs/wire.md)
+constexpr int kWireVersion = 1;  // of CAPS (docs/reference/wire.md)
 
 Json words_of(const control::ChoiceSetting& choice) {
   Json words = Json::array();

@@ -1,4 +1,4 @@
-// `brdma controller`: state of the controller of a wide-area network (docs/wan.md).
+// `brdma controller`: state of the controller of a wide-area network (docs/explanation/wan.md).
 
 #include <array>
 #include <cerrno>

@@ -1,4 +1,4 @@
-// `brdma lab`: hosts on this machine, joined by a network with configurable impairments. docs/lab.md
+// `brdma lab`: hosts on this machine, joined by a network with configurable impairments. docs/reference/lab.md
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// brdma - the command line: brdma [-j|-p|-d] OBJECT COMMAND, after iproute2's rdma(8). docs/cli.md
+// brdma - the command line: brdma [-j|-p|-d] OBJECT COMMAND, after iproute2's rdma(8). docs/reference/cli.md
 // Exit codes: 0 done, 1 failed, 2 misuse; run and lab exec/pair return the program's own.
 
 #include <unistd.h>

@@ -42,7 +42,7 @@ constexpr const char* kFooter =
     "key_file).\n"
     "Environment: BRDMA_IDLE_SECONDS, BRDMA_CONTROLLER, BRDMA_CONTROLLER_KEY, BRDMA_CONTROLLER_NAME.\n"
     "Exit codes: 0 done, 1 it cannot serve (the message says why), 2 misuse.\n"
-    "See: docs/daemon.md; 'brdma system show' asks a running brdmad.\n";
+    "See: docs/explanation/daemon.md; 'brdma system show' asks a running brdmad.\n";
 
 // The starter may have left any attribute.
 void shed_inheritance(const Options& options) {
@@ -183,8 +183,9 @@ int run(int argc, char** argv) {
   app.add_flag("--force", force, "with --stop: also while programs use it, which then lose their device")
       ->needs(stop_flag);
   std::string controller = loaded.settings.controller_address, key_file = loaded.settings.controller_key_file;
-  CLI::Option* controller_option = app.add_option(
-      "--controller", controller, "keep a session with this brdma-controller: ADDRESS:PORT, unix:PATH (docs/wan.md)");
+  CLI::Option* controller_option =
+      app.add_option("--controller", controller,
+                     "keep a session with this brdma-controller: ADDRESS:PORT, unix:PATH (docs/explanation/wan.md)");
   app.add_option("--key", key_file, "with --controller: the file with this host's key")->needs(controller_option);
   std::vector<std::string> transmitters;
   app.add_option("--xdp-transmit", transmitters,

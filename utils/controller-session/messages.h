@@ -1,6 +1,6 @@
-// controller-session/messages.h - messages between switches, hosts and their controller (docs/wan.md#sessions): values,
-// and their text form, a JSON object with a "type". A malformed message is refused as a whole; members that a newer
-// version added are ignored.
+// controller-session/messages.h - messages between switches, hosts and their controller
+// (docs/explanation/wan.md#sessions): values, and their text form, a JSON object with a "type". A malformed message is
+// refused as a whole; members that a newer version added are ignored.
 #pragma once
 
 #include <cstddef>

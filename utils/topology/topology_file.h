@@ -1,4 +1,4 @@
-// topology/topology_file.h - a topology as a TOML text (docs/lab.md#several-switches):
+// topology/topology_file.h - a topology as a TOML text (docs/reference/lab.md#several-switches):
 //   [network]                          options of NETWORK; those of links apply unless a link sets its own
 //   mtu = 4096
 //   [[switch]]

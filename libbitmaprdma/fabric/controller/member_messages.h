@@ -1,5 +1,5 @@
 // fabric/controller/member_messages.h - messages between a controller and its members, switches and hosts, as values
-// (docs/design/wan-transport.md; their text: docs/wan.md). Each of them may come from a hostile member.
+// (docs/design/wan-transport.md; their text: docs/explanation/wan.md). Each of them may come from a hostile member.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct PortReport {
 struct FlowEnds {
   IpAddress source, destination;
 };
-struct HopReport {  // of passive feedback: docs/wire.md#link-state
+struct HopReport {  // of passive feedback: docs/reference/wire.md#link-state
   std::uint32_t switch_number = 0, port_number = 0;
   LinkReport report;
 };

@@ -16,7 +16,7 @@ namespace {
 
 using wire::OpcodeShape;
 
-// Offsets in the UDP payload (docs/wire.md): of the echo's 48 bits with 16 others before them, and of Tr.
+// Offsets in the UDP payload (docs/reference/wire.md): of the echo's 48 bits with 16 others before them, and of Tr.
 constexpr std::size_t kAckEcho = wire::kBthSize + 32, kAckTr = wire::kBthSize + 40, kAckPath = wire::kBthSize + 4;
 constexpr std::size_t kAckSizeMin = wire::kBthSize + wire::kBitmapAckSize + wire::kIcrcSize;
 constexpr std::size_t kPiggyback = wire::kBthSize + wire::kBxthSize;

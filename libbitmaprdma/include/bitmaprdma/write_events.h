@@ -17,7 +17,7 @@
 // EBADF. No call may begin once destruction has begun. No function is async-signal-safe. No callbacks.
 // fork(): a child has the channel of a device that has queue pairs as it has other objects of that device: every call
 // is EIO at once, the fd is readable, and the channel may be destroyed. The parent does not notice.
-// Source: docs/transfers.md, "Notification of WRITEs" (docs/design, RR-9).
+// Source: docs/explanation/transfers.md, "Notification of WRITEs" (docs/design, RR-9).
 // Link: pkg-config bitmaprdma, or -lbitmaprdma -libverbs.
 #pragma once
 

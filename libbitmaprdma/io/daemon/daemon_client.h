@@ -1,4 +1,5 @@
-// io/daemon/daemon_client.h - asks the running brdmad: one JSON object out, one back (docs/daemon.md lists them):
+// io/daemon/daemon_client.h - asks the running brdmad: one JSON object out, one back (docs/explanation/daemon.md lists
+// them):
 //   {"query":"version"}   {"query":"leases"}   {"query":"statistics"}   {"query":"config"}
 //   {"query":"shutdown","force":false}
 // Never starts a daemon. Used by the command line and the lab, not by the datapath.

@@ -25,7 +25,7 @@ inline constexpr int kReadyFd = 3, kVaultFd = 4;
 [[nodiscard]] Result<std::string, ContextError> find_daemon(const std::string& configured);
 
 // Done when brdmad serves, or another one does (or did, and is about to). Errors: brdmad's own; ETIMEDOUT; ENOEXEC.
-// `vault_fd`: a dead daemon's vault, which this one adopts (docs/daemon.md); -1: none.
+// `vault_fd`: a dead daemon's vault, which this one adopts (docs/explanation/daemon.md); -1: none.
 [[nodiscard]] ContextError start_daemon(const std::string& program, Deadline deadline, int vault_fd = -1);
 
 }  // namespace brdma::io

@@ -1,5 +1,5 @@
 // io/daemon/lease.h - a leased receive socket: this process's share of UDP port 4791, from brdmad, which is started if
-// nobody answers. docs/daemon.md has the whole story.
+// nobody answers. docs/explanation/daemon.md has the whole story.
 //
 //   auto lease = acquire_lease(device);          // blocks for milliseconds; at most kLeaseTimeoutMs
 //   lease.value().socket_fd                      // packets whose destination QPN has `slot` in its low 13 bits

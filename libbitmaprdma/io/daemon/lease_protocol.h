@@ -4,9 +4,9 @@
 //   'B'  a LeaseRequest, answered by a LeaseReply with descriptors attached when error is 0: receive socket, statistics
 //        page, device/device_use.h's table, whose row is the slot, lifeline, and the vault where the process may have
 //        it. The lifeline closes when brdmad is dead, which the connection need not do: the vault keeps it open
-//        (docs/daemon.md). A later brdmad sends its own, with an empty line. The connection then stays open for the
-//        lease's life, and brdmad sends queries over it: one JSON object a line, an empty line before it, answered
-//        by one on one line (io/management/management.h). Both must ignore other lines (a restarted worker
+//        (docs/explanation/daemon.md). A later brdmad sends its own, with an empty line. The connection then stays open
+//        for the lease's life, and brdmad sends queries over it: one JSON object a line, an empty line before it,
+//        answered by one on one line (io/management/management.h). Both must ignore other lines (a restarted worker
 //        repeats a reply that may have been lost, or sees half an answer).
 //   'B'  likewise a SlotRequest, by a process that has a lease and needs more queue pair numbers than its slot has:
 //        answered by a SlotReply; packets to its slot come to the lease's socket from then on.

@@ -1,6 +1,7 @@
 // io/daemon/revival.h - a program's part in the restart of brdmad after it was killed, holder and worker at once, for
-// example with the container, the service or the job that started it. No lease is lost (docs/daemon.md): the vault
-// keeps the state, and a program that has the vault starts a daemon that adopts it. Packets continue meanwhile.
+// example with the container, the service or the job that started it. No lease is lost (docs/explanation/daemon.md):
+// the vault keeps the state, and a program that has the vault starts a daemon that adopts it. Packets continue
+// meanwhile.
 //
 // Driven by the lease's control thread:
 //   poll(lifeline())       readable: brdmad is dead; daemon_died()
@@ -8,7 +9,7 @@
 //   act() at deadline()    starts a daemon unless one is starting; gives up after kGiveUpAfter without any: ends the
 //                          lease's connection, which then looks as if brdmad had closed it
 // Programs act one after the other, in the order of their slots, so that a hundred don't start a hundred daemons; two
-// that act together do no harm (docs/daemon.md).
+// that act together do no harm (docs/explanation/daemon.md).
 #pragma once
 
 #include <chrono>

@@ -62,7 +62,7 @@ io::XdpWant xdp_want(const control::DatapathConfig& datapath) {
   io::XdpWant want;
   want.mode = datapath.xdp_mode;
   // Where packets are copied out of the driver's memory anyway, UDP with its merged packets is faster
-  // (docs/datapath.md).
+  // (docs/explanation/datapath.md).
   if (want.mode == io::XdpMode::kAuto && !wished) want.mode = io::XdpMode::kZeroCopy;
   if (datapath.receive == Datapath::kXdp ||
       (datapath.receive == Datapath::kAuto && want.mode == io::XdpMode::kZeroCopy))

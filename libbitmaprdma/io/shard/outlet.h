@@ -1,8 +1,8 @@
 // io/shard/outlet.h - a shard's transmit side: its UDP sockets, one a path, and AF_XDP where brdmad allowed it.
 //
-// AF_XDP sends all batches, or single small ones of bitmap mode only (docs/datapath.md): it has no batches, and packets
-// of one queue pair over both sockets may overtake each other. UDP sends what AF_XDP cannot, and that is counted. One
-// thread at a time.
+// AF_XDP sends all batches, or single small ones of bitmap mode only (docs/explanation/datapath.md): it has no batches,
+// and packets of one queue pair over both sockets may overtake each other. UDP sends what AF_XDP cannot, and that is
+// counted. One thread at a time.
 #pragma once
 
 #include <cstdint>

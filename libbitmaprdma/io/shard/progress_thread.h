@@ -1,4 +1,5 @@
-// io/shard/progress_thread.h - makes progress for a shard while its application does not (docs/datapath.md).
+// io/shard/progress_thread.h - makes progress for a shard while its application does not
+// (docs/explanation/datapath.md).
 //
 //   parked     the application polls. Sleeps, and checks about every millisecond whether calls still come; if not,
 //              takes charge.

@@ -1,8 +1,8 @@
 // io/shard/shard.h - an engine, its sockets and its lock: one leased slot. Application threads and the progress thread
 // both drive it; every function but lock() and progress_owner() needs the lock.
 //
-// An application's call makes progress inline (docs/datapath.md): a post sends at once; a poll without a completion
-// reads the socket. Between calls the progress thread may be in charge (io/shard/progress_thread.h).
+// An application's call makes progress inline (docs/explanation/datapath.md): a post sends at once; a poll without a
+// completion reads the socket. Between calls the progress thread may be in charge (io/shard/progress_thread.h).
 //
 // It decides nothing about time: SendScheduler decides whether output leaves now or waits, PollPolicy whether a poll
 // returns, looks again or stays (io/poll). The shard reports to both what happens, and carries out.

@@ -1,5 +1,5 @@
-// io/system/process_memory.h - reads the memory of other processes of this host by process_vm_readv() (docs/local.md).
-// Its state does not change: any thread may use it, one instance serves all contexts.
+// io/system/process_memory.h - reads the memory of other processes of this host by process_vm_readv()
+// (docs/explanation/local.md). Its state does not change: any thread may use it, one instance serves all contexts.
 #pragma once
 
 #include "base/local_memory.h"

@@ -1,6 +1,6 @@
 // io/udp/receive_budget.h - the amount that peers may have in flight to a socket, by the bytes of its receive buffer.
 // The kernel charges a datagram by the memory that holds it, not by its length: measured on Linux 6.18
-// (docs/datapath.md)
+// (docs/explanation/datapath.md)
 //   832 B for a small one, 8520 B for 4116 B that come singly, 4.2 KB where GRO merged them.
 // Single packets are assumed here, because a switch on the path undoes GRO. A charge is at most kChargePerPacket + size
 // * kChargeNumerator / kChargeDenominator. Packets and bytes are limited separately, and both limits reached at once

@@ -1,7 +1,7 @@
-// qp/acknowledge/sack_ranges.h - SACK ranges: packets received beyond the bits of an acknowledgement (docs/wire.md:
-// bitmap acknowledgement). First the arrivals since the acknowledgement before the last one, so that each arrival is
-// reported twice. Then a part of earlier arrivals, another part each time: filled holes, and reports of lost
-// acknowledgements. Both are bounded: the sender looks at each packet named.
+// qp/acknowledge/sack_ranges.h - SACK ranges: packets received beyond the bits of an acknowledgement
+// (docs/reference/wire.md: bitmap acknowledgement). First the arrivals since the acknowledgement before the last one,
+// so that each arrival is reported twice. Then a part of earlier arrivals, another part each time: filled holes, and
+// reports of lost acknowledgements. Both are bounded: the sender looks at each packet named.
 #pragma once
 
 #include <cstddef>

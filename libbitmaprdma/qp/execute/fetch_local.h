@@ -1,5 +1,5 @@
-// qp/execute/fetch_local.h - data of packets by reference (docs/local.md): from the memory of the peer's process to
-// ours. WRITEs and SENDs are executed only in order, so an early packet is held as its reference.
+// qp/execute/fetch_local.h - data of packets by reference (docs/explanation/local.md): from the memory of the peer's
+// process to ours. WRITEs and SENDs are executed only in order, so an early packet is held as its reference.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// qp/paths/path_trail.h - the last packets sent on one path, for the next packet there to name (docs/wire.md: before on
-// this path).
+// qp/paths/path_trail.h - the last packets sent on one path, for the next packet there to name (docs/reference/wire.md:
+// before on this path).
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,8 @@
 // for each, and the limits for gaps that may be only the difference between paths.
 //
 // The receiver cannot see which path a missing packet took. Two kinds of evidence show that its own path has moved on:
-//   named     the next packet on its path names in BXTH the PSNs sent there before it (docs/wire.md); the gap's record
+//   named     the next packet on its path names in BXTH the PSNs sent there before it (docs/reference/wire.md); the
+//   gap's record
 //             then knows its path
 //   all       every path in use has delivered a packet beyond the gap, so its own has, whichever that is
 // Moved on by more than the packets that overtake each other within that path (learnt, at first none): lost. Without

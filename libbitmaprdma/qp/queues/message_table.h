@@ -1,7 +1,7 @@
 // qp/queues/message_table.h - the messages that a requester has begun and not done, in PSN order. A message is one on
 // the wire: a WRITE, SEND, atomic or FLUSH is one; a READ is cut into chunks, each a READ request and so a message of
-// its own. Each packet of a WRITE or SEND by reference (docs/local.md) is a message here. PSNs are extended to 64-bit
-// sequence numbers (the QP's first PSN is 0), so that they are totally ordered.
+// its own. Each packet of a WRITE or SEND by reference (docs/explanation/local.md) is a message here. PSNs are extended
+// to 64-bit sequence numbers (the QP's first PSN is 0), so that they are totally ordered.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // qp/read/request_copies.h - private: on a path that loses, a READ request leaves a second time with the next one.
 // READs are executed in order: all requests behind a lost one wait for it, while nothing is in flight. A copy costs 78
-// bytes, a wait the data of a round trip. A responder that has the request drops the copy (docs/wire.md).
+// bytes, a wait the data of a round trip. A responder that has the request drops the copy (docs/reference/wire.md).
 #pragma once
 
 #include "base/units.h"

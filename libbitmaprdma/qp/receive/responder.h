@@ -1,11 +1,11 @@
 // qp/receive/responder.h - the receiving half of an RC queue pair: takes requests, places data, keeps order, judges
 // gaps, acknowledges, serves READs and atomics.
 //
-// Rules (docs/engine.md): any order of placement, but the last packet of a message only when everything before it is
-// placed; completions in order; nothing applied twice. Early packets that cannot be placed are held (bounded).
-// responder_impl.h has its parts, and the way of a request through them: admission (receive_request.cc), execution in
-// order (qp/execute), early packets (early_placement.h), gaps (qp/gaps), acknowledgements (qp/acknowledge), responses
-// (qp/respond).
+// Rules (docs/explanation/engine.md): any order of placement, but the last packet of a message only when everything
+// before it is placed; completions in order; nothing applied twice. Early packets that cannot be placed are held
+// (bounded). responder_impl.h has its parts, and the way of a request through them: admission (receive_request.cc),
+// execution in order (qp/execute), early packets (early_placement.h), gaps (qp/gaps), acknowledgements
+// (qp/acknowledge), responses (qp/respond).
 //
 // Order of calls: start(), then handle_request / handle_timeout / post_receive with a time that never goes back, then
 // the three poll functions until none adds anything. handle_... return an Outcome that the queue pair carries out: on

@@ -1,6 +1,6 @@
 // qp/send/local_references.h - private: requests whose data the peer, a process of the same host, fetches from memory:
-// their packets carry its location (docs/local.md). Such a message is cut into packets of up to kFetchBytesMax, each a
-// message of the table. In the other direction: READ responses with references to our data.
+// their packets carry its location (docs/explanation/local.md). Such a message is cut into packets of up to
+// kFetchBytesMax, each a message of the table. In the other direction: READ responses with references to our data.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // qp/state/local_path.h - agreement of a queue pair and its peer on the same host on local transfer by reference: each
-// fetches data from the other's memory (docs/local.md). Exists only if the peer's address is the host's own.
+// fetches data from the other's memory (docs/explanation/local.md). Exists only if the peer's address is the host's
+// own.
 #pragma once
 
 #include <deque>

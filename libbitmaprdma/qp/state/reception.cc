@@ -117,7 +117,7 @@ void QueuePair::Reception::note_marked(const wire::Packet& packet, Instant now) 
 }
 
 // Control packets, and standard ones after bitmap mode was agreed. An EDN carries the token of the dropped packet. CAPS
-// carry none, and link state and stopped-peer replies a nonce (docs/wire.md).
+// carry none, and link state and stopped-peer replies a nonce (docs/reference/wire.md).
 bool QueuePair::Reception::refuses_without_bxth(const wire::Packet& packet, ConstBytes bytes, Instant now) const {
   if (packet.control) {
     const bool edn = packet.bth.opcode == static_cast<std::uint8_t>(wire::Control::kEdn);

@@ -22,9 +22,9 @@ constexpr std::size_t kPrefixSize = 8;  // bytes 0xff, in place of InfiniBand's 
 constexpr std::size_t kPseudoMax = kPrefixSize + kIpv6Size + kUdpSize + kBthSize;
 constexpr std::size_t kBthMaskedByte = 4;  // FECN, BECN and the reserved bits beside them
 
-// The faster of the two depends on the size only (measured, docs/wire.md#icrc). libdeflate has no start-up cost, but
-// loops over single bytes between 8 and 15. isa-l folds more bytes at a time, though not always as many as the machine
-// can (wire/crc/wide_crc.h).
+// The faster of the two depends on the size only (measured, docs/reference/wire.md#icrc). libdeflate has no start-up
+// cost, but loops over single bytes between 8 and 15. isa-l folds more bytes at a time, though not always as many as
+// the machine can (wire/crc/wide_crc.h).
 constexpr std::size_t kBulkMin = 256;
 bool better_in_bulk(std::size_t size) { return size >= kBulkMin || (size >= 8 && size < 16); }
 

@@ -1,4 +1,4 @@
-// wire/crc/icrc.h - the invariant CRC of a RoCEv2 packet (IBTA annex A17.3; docs/wire.md#icrc).
+// wire/crc/icrc.h - the invariant CRC of a RoCEv2 packet (IBTA annex A17.3; docs/reference/wire.md#icrc).
 // CRC-32 (zlib's polynomial) over 8 bytes 0xff, the IP and UDP headers as the network sees them with the mutable fields
 // masked, BTH with its FECN/BECN byte masked, and the rest up to the pad. Stored little endian.
 #pragma once

@@ -1,5 +1,5 @@
 // tests/attacks/mutate.h - changes a packet in one of its fields: near to its value, at a limit, or to anything. Knows
-// the offsets of each opcode's fields (docs/wire.md); the sender computes the ICRC.
+// the offsets of each opcode's fields (docs/reference/wire.md); the sender computes the ICRC.
 #pragma once
 
 #include <cstddef>

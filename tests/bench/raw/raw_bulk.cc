@@ -27,7 +27,8 @@ namespace {
 
 using brdma::ConstBytes;
 
-constexpr std::size_t kHeader = 52, kIcrc = 4, kPlaceAt = 8;  // as long as those of the library's WRITEs (docs/wire.md)
+constexpr std::size_t kHeader = 52, kIcrc = 4,
+                      kPlaceAt = 8;  // as long as those of the library's WRITEs (docs/reference/wire.md)
 constexpr std::size_t kWindowBytes = 1 << 20, kReportEach = kWindowBytes / 8;
 constexpr std::size_t kBuffer = 65536;
 constexpr std::byte kData{0x0A}, kStart{0xF0}, kStop{0xF1}, kReport{0xF2};

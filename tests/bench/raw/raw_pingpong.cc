@@ -1,7 +1,7 @@
 // raw_pingpong - ping-pong with the minimal transport of a small WRITE in each direction: headers, a copy of the
 // payload and an ICRC (wire/crc/icrc.h: the library's code) into one packet; at the other end the ICRC, the order and a
-// copy to the place in the headers. Sockets as the library's (docs/datapath.md#sockets): one of IPv6 and IPv4 receives
-// with destination, traffic class, overflow and time of arrival; another that is connected sends.
+// copy to the place in the headers. Sockets as the library's (docs/explanation/datapath.md#sockets): one of IPv6 and
+// IPv4 receives with destination, traffic class, overflow and time of arrival; another that is connected sends.
 //   raw_pingpong serve PORT                          until a client says stop
 //   raw_pingpong run ADDRESS PORT BYTES COUNT        -> half_rtt_us p50
 #include <netinet/udp.h>

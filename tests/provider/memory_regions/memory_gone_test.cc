@@ -147,7 +147,7 @@ TEST_P(MemoryGone, Receive) {
   expect_others_work();
 }
 
-// With local reference the requester finds it out (docs/memory.md).
+// With local reference the requester finds it out (docs/explanation/memory.md).
 TEST_P(MemoryGone, SourceOfARead) {
   theirs.take();
   const ibv_wc_status status = run(request(IBV_WR_RDMA_READ, false, true));

@@ -66,7 +66,7 @@ bool connect_to(const Side& side, const Address& peer, std::uint8_t timeout) {
   return ibv_modify_qp(qp, &sends, kToRts) == 0;
 }
 
-// Eight times four timeouts of 4.096 us * 2^12 (docs/engine.md), and a quarter: by then a peer is given up.
+// Eight times four timeouts of 4.096 us * 2^12 (docs/explanation/engine.md), and a quarter: by then a peer is given up.
 constexpr std::uint8_t kTimeout = 12;
 constexpr auto kRetries = 537ms;
 constexpr auto kGivenUp = kRetries * 5 / 4;

@@ -402,7 +402,7 @@ TEST_F(RdmaCms, NumbersThatNobodyHas) {
   EXPECT_EQ(a_.connect(id, much, {}, now_).error(), EINVAL);
 }
 
-// tests docs/daemon.md: what survives what
+// tests docs/explanation/daemon.md: what survives what
 TEST_F(RdmaCms, PortsThatAreForgottenWhileTheyAreAskedAboutAreTakenAgain) {
   const IdNumber bound = b_.create(kChannel, 1).value(), id = b_.create(kChannel, 2).value();
   ASSERT_TRUE(b_.bind(bound, {kAny, 7173}).ok());

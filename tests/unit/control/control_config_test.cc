@@ -206,7 +206,7 @@ TEST(Definitions, AreAllDocumentedWithDefaultAndRange) {
     const std::string row = "| `" + std::string(definition.key) + "` | `" + std::string(definition.variable) + "` | " +
                             cell(value_text(definition, Settings{})) + " | " + cell(allowed_text(definition)) + " | " +
                             cell(std::string(definition.meaning)) + " |\n";
-    EXPECT_NE(document.find(row), std::string::npos) << "missing in docs/configuration.md:\n" << row;
+    EXPECT_NE(document.find(row), std::string::npos) << "missing in docs/reference/configuration.md:\n" << row;
   }
 }
 

@@ -1,5 +1,5 @@
-// Packets lie in a host until its program gets a core (docs/wire.md#bitmap-acknowledgement): both hosts report how
-// long, and congestion control uses the rest of the round trip.
+// Packets lie in a host until its program gets a core (docs/reference/wire.md#bitmap-acknowledgement): both hosts
+// report how long, and congestion control uses the rest of the round trip.
 #include <gmock/gmock.h>
 
 #include "support/two_engines.h"

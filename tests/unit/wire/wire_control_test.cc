@@ -1,5 +1,5 @@
-// Control packets' bodies: bytes written by hand from docs/wire.md#control, and each impossible content beside its
-// nearest possible neighbour.
+// Control packets' bodies: bytes written by hand from docs/reference/wire.md#control, and each impossible content
+// beside its nearest possible neighbour.
 #include <gtest/gtest.h>
 
 #include "support/bytes.h"

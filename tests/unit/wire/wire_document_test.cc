@@ -1,4 +1,4 @@
-// The examples of docs/wire.md, byte by byte: the code reads and writes the document's bytes.
+// The examples of docs/reference/wire.md, byte by byte: the code reads and writes the document's bytes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -25,10 +25,10 @@ using test::operator+;  // vectors of bytes have no namespace of ours: argument 
 
 void expect_documented(const std::string& text) {
   static const std::string document = [] {
-    std::ifstream in{BRDMA_DOCS_DIR "/wire.md"};
+    std::ifstream in{BRDMA_DOCS_DIR "/reference/wire.md"};
     return std::string{std::istreambuf_iterator<char>{in}, {}};
   }();
-  EXPECT_NE(document.find(text), std::string::npos) << "docs/wire.md does not show " << text;
+  EXPECT_NE(document.find(text), std::string::npos) << "docs/reference/wire.md does not show " << text;
 }
 
 Bytes documented(const std::string& text) {

@@ -1,5 +1,5 @@
-// tests docs/wire.md#descriptions: a local-reference packet's descriptor in place of its data, to the bit, and
-// refusals.
+// tests docs/reference/wire.md#descriptions: a local-reference packet's descriptor in place of its data, to the bit,
+// and refusals.
 #include <gtest/gtest.h>
 
 #include <vector>

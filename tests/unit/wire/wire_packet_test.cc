@@ -27,7 +27,8 @@ const char* const kFethText = "00000012";
 const char* const kCnpText = "00000000 00000000 00000000 00000000";
 const char* const kDethText = "11223344 00 00abcd";
 
-// IBTA table 38 and docs/wire.md, written a second time: opcode -> texts behind BTH, and whether data follows.
+// IBTA table 38 and docs/reference/wire.md, written a second time: opcode -> texts behind BTH, and whether data
+// follows.
 struct Layout {
   std::vector<const char*> parts;
   bool data = true;

@@ -28,7 +28,7 @@ constexpr const char* kFooter =
     "times)\n"
     "\nExit codes: 0 done, 1 failed (the reason is on standard error; data that arrives wrong is a failure), 2 "
     "misuse.\n"
-    "See: brdma-perf(1), docs/perf.md";
+    "See: brdma-perf(1), docs/howto/perf.md";
 
 void add_plan(CLI::App& app, Options& options, Words& words) {
   Plan& plan = options.plan;

@@ -1,5 +1,5 @@
-// brdma-switch/requests/control_show.h - the switch's settings and counters as JSON: the answer to "show". docs/cli.md
-// has the keys.
+// brdma-switch/requests/control_show.h - the switch's settings and counters as JSON: the answer to "show".
+// docs/reference/cli.md has the keys.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,7 @@
-// brdma-switch/requests/controller_agent.h - sessions of a topology's switches with a controller (docs/wan.md), one
-// each. Reports the installed routes and the state of the links, forwards reports of the link-state agents (active
-// feedback, WT-9), and installs received routes. Without a session the switches continue unchanged.
+// brdma-switch/requests/controller_agent.h - sessions of a topology's switches with a controller
+// (docs/explanation/wan.md), one each. Reports the installed routes and the state of the links, forwards reports of the
+// link-state agents (active feedback, WT-9), and installs received routes. Without a session the switches continue
+// unchanged.
 //
 // Has its own thread, which reads the data loop for some microseconds, five times a second, and when a link changes.
 #pragma once

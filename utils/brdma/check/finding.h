@@ -1,5 +1,5 @@
 // check/finding.h - one thing that is wrong, and the one next step. Each is found by a function over Facts alone, so
-// that it is tested without a machine. docs/troubleshooting.md lists the keys.
+// that it is tested without a machine. docs/howto/troubleshooting.md lists the keys.
 #pragma once
 
 #include <cstdint>

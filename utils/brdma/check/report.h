@@ -1,4 +1,4 @@
-// check/report.h - facts and findings as text and as JSON. docs/cli.md lists the keys.
+// check/report.h - facts and findings as text and as JSON. docs/reference/cli.md lists the keys.
 #pragma once
 
 #include <vector>

@@ -13,14 +13,16 @@ inline constexpr std::array kPairOptions{
     kLabName,
     Option{"--wait", "SECONDS", "until the server must listen, 0 to 3600; default 5"},
     Option{"--topology", "NAME|FILE", "several switches, with hosts at each"},
-    Option{"--controller", "unix:PATH|ADDRESS:PORT", "of the switches and hosts of a topology (docs/wan.md)"},
+    Option{"--controller", "unix:PATH|ADDRESS:PORT",
+           "of the switches and hosts of a topology (docs/explanation/wan.md)"},
     Option{"--controller-key", "FILE", "with --controller: the file of keys"},
 };
 inline constexpr std::array kUpOptions{
     kLabName,
     Option{"--hosts", "N", "1 to 64; default 2"},
     Option{"--topology", "NAME|FILE", "several switches, with hosts at each"},
-    Option{"--controller", "unix:PATH|ADDRESS:PORT", "of the switches and hosts of a topology (docs/wan.md)"},
+    Option{"--controller", "unix:PATH|ADDRESS:PORT",
+           "of the switches and hosts of a topology (docs/explanation/wan.md)"},
     Option{"--controller-key", "FILE", "with --controller: the file of keys"},
 };
 inline constexpr std::array kLabTopOptions{

@@ -86,8 +86,8 @@ std::string option_entry(const Option& option) {
 std::string title_of(std::string_view name) {
   std::string title{name};
   std::transform(title.begin(), title.end(), title.begin(), [](unsigned char c) { return std::toupper(c); });
-  return ".\\\" Made by 'brdma manual' from utils/brdma/grammar. docs/cli.md is the long form.\n.TH " + title +
-         " 8 \"\" \"libbitmaprdma " BRDMA_VERSION "\" \"System administration\"\n";
+  return ".\\\" Made by 'brdma manual' from utils/brdma/grammar. docs/reference/cli.md is the long form.\n.TH " +
+         title + " 8 \"\" \"libbitmaprdma " BRDMA_VERSION "\" \"System administration\"\n";
 }
 
 std::string exit_status() {

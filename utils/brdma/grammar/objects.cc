@@ -109,7 +109,7 @@ constexpr std::array kEnableOptions{
            "with --system or --container: by /etc/ld.so.preload in place of variables. It reaches every program that "
            "glibc's "
            "loader starts, root's and set-user-ID ones too. Each start maps the library, which costs time "
-           "(docs/enable.md), and prints an error once the library is gone"},
+           "(docs/howto/enable.md), and prints an error once the library is gone"},
     Option{"--library", "PATH", "the library, as seen inside the tree; default: this program's own"},
 };
 constexpr std::string_view kEnableArguments =

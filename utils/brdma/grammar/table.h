@@ -22,7 +22,7 @@ struct Option {
 enum Group : unsigned {
   kNoGroup = 0,
   kNetworkOptions = 1,  // of a lab's network: fabric::network_options()
-  kSettingOptions = 2,  // every setting of docs/configuration.md: --age-max-us for BRDMA_AGE_MAX_US
+  kSettingOptions = 2,  // every setting of docs/reference/configuration.md: --age-max-us for BRDMA_AGE_MAX_US
 };
 
 inline constexpr std::size_t kNoProgram = static_cast<std::size_t>(-1);

@@ -298,7 +298,7 @@ void ManagementPort::transmit(const cm::Endpoints& endpoints, wire::MadBytes mad
   if (!transmit_packet(endpoints, packet, /*standard=*/true)) ++counters_.not_sent;
 }
 
-// A control packet's ICRC is complete (docs/wire.md#icrc). False: the message is something else.
+// A control packet's ICRC is complete (docs/reference/wire.md#icrc). False: the message is something else.
 bool ManagementPort::take_stopped_query(const io::ReceivedMessage& message) {
   const Datagram& datagram = message.datagram;
   const auto query = wire::parse_stopped_query_packet(datagram.bytes);

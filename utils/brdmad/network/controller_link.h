@@ -1,6 +1,6 @@
 // brdmad/network/controller_link.h - this host's session with the controller of a wide-area network (design WT-11;
-// docs/wan.md). It sends the link-state reports that senders received (passive feedback). It receives control packets
-// and hands them to every process: each engine knows whether it sends to that destination.
+// docs/explanation/wan.md). It sends the link-state reports that senders received (passive feedback). It receives
+// control packets and hands them to every process: each engine knows whether it sends to that destination.
 //
 // Processes are asked only when they have reports: each counts its reports (link_state_reports) in the page that it
 // shares with brdmad, and the link reads that counter every 20 ms while there is a session. Reports from before the

@@ -1,7 +1,7 @@
 // brdmad/network/icmp_intake.h - ICMP source quench from the network: a switch reports packets that it dropped (DN-9;
-// docs/wire.md#edn). The daemon hands it to the process whose queue pair sent them. Needs the right to a raw socket
-// (CAP_NET_RAW in the network namespace); without it, nothing is received, and switches may report in control packets
-// instead.
+// docs/reference/wire.md#edn). The daemon hands it to the process whose queue pair sent them. Needs the right to a raw
+// socket (CAP_NET_RAW in the network namespace); without it, nothing is received, and switches may report in control
+// packets instead.
 //
 // Bitmap-mode packets carry their sender's number, whose low 13 bits are the slot. A standard packet names only its
 // receiver: all processes get such a message, and each engine looks whether it has that connection. A token bucket

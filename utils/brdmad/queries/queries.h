@@ -1,5 +1,5 @@
-// brdmad/queries/queries.h - answers to JSON queries (docs/daemon.md#questions). Pure but for the clock, pids and
-// interfaces.
+// brdmad/queries/queries.h - answers to JSON queries (docs/explanation/daemon.md#questions). Pure but for the clock,
+// pids and interfaces.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // brdmad/supervisor/vault.h - the descriptors that must outlive holder and worker when both are killed at once, kept in
 // flight (unix(7), SCM_RIGHTS) in the queue of a Unix socket. A process that has that socket keeps them open, and can
-// start a daemon that adopts them: each program of the daemon's own user gets it with its lease (docs/daemon.md).
+// start a daemon that adopts them: each program of the daemon's own user gets it with its lease
+// (docs/explanation/daemon.md).
 //
 // The queue is a log of SOCK_SEQPACKET messages, each a VaultHeader, its entries and their descriptors:
 //   kBasis     listener, shared state, table of connections, the sending end of this queue

@@ -1,4 +1,4 @@
-// tests docs/wire.md: bitmap acknowledgement: which arrivals the ranges of an acknowledgement report
+// tests docs/reference/wire.md: bitmap acknowledgement: which arrivals the ranges of an acknowledgement report
 // (qp/acknowledge/sack_ranges.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// tests docs/local.md: requests by reference (qp/execute/fetch_local.h): which are admitted, and where their data goes.
+// tests docs/explanation/local.md: requests by reference (qp/execute/fetch_local.h): which are admitted, and where
+// their data goes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

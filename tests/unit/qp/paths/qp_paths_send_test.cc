@@ -20,7 +20,7 @@ SendPaths::Echo echo(std::uint8_t path, Duration sent, Duration round_trip) {
   return {.path = path, .back = 1, .sent = at(sent), .round_trip = round_trip, .one_way = round_trip / 2};
 }
 
-// The example of docs/wire.md: four paths in turn, batches of 3.
+// The example of docs/reference/wire.md: four paths in turn, batches of 3.
 TEST(SendPaths, APacketNamesWhatWentBeforeItOnItsPath) {
   SendPaths paths{4, Spraying::kRoundRobin};
   wire::BeforeOnPath before;

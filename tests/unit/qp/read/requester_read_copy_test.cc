@@ -1,4 +1,4 @@
-// Copies of READ requests on a path that loses (qp/read/request_copies.h, docs/wire.md).
+// Copies of READ requests on a path that loses (qp/read/request_copies.h, docs/reference/wire.md).
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,5 +1,5 @@
-// tests docs/local.md: local transfer by reference: data is read from the peer's memory instead of sent, through two
-// whole engines on one simulated machine. Path MTU 1024; a packet refers to up to 64 KiB.
+// tests docs/explanation/local.md: local transfer by reference: data is read from the peer's memory instead of sent,
+// through two whole engines on one simulated machine. Path MTU 1024; a packet refers to up to 64 KiB.
 #include <gtest/gtest.h>
 
 #include "base/random.h"

@@ -1,5 +1,5 @@
-// Piggybacked ACKs (docs/wire.md#acknowledgement-inside-a-data-packet): when an acknowledgement is piggybacked, when it
-// has its own packet, and how the receiver processes it.
+// Piggybacked ACKs (docs/reference/wire.md#acknowledgement-inside-a-data-packet): when an acknowledgement is
+// piggybacked, when it has its own packet, and how the receiver processes it.
 #include <gmock/gmock.h>
 
 #include "support/two_engines.h"

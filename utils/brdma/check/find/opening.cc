@@ -120,7 +120,7 @@ Found find_open_failed(const Facts& facts) {
   if (lost && !facts.library.probe_error.empty()) what += ": " + facts.library.probe_error;
   if (!facts.probe.messages.empty()) what += ": " + without_name(facts.probe.messages.front());
   return Finding{"open_failed", Severity::kError, what,
-                 "see docs/troubleshooting.md for the message; 'brdma sysdump' collects what a report needs"};
+                 "see docs/howto/troubleshooting.md for the message; 'brdma sysdump' collects what a report needs"};
 }
 
 }  // namespace brdma::check

@@ -1,5 +1,5 @@
-// lab/commands/topology_option.h - `--topology NAME|FILE`: one that comes with the package (docs/lab.md), or the user's
-// own.
+// lab/commands/topology_option.h - `--topology NAME|FILE`: one that comes with the package (docs/reference/lab.md), or
+// the user's own.
 #pragma once
 
 #include <string>

@@ -25,7 +25,8 @@ struct LabPlan {
   std::string name = "lab";
   std::uint32_t hosts = 2;
   NetworkOptions network;
-  // Several switches (docs/lab.md#several-switches): the text, and its parsed form; none: one network of all hosts.
+  // Several switches (docs/reference/lab.md#several-switches): the text, and its parsed form; none: one network of all
+  // hosts.
   std::string topology_text;
   std::shared_ptr<const fabric::Topology> topology;
   std::string controller, controller_key;  // of its switches: its endpoint, a file; none: empty

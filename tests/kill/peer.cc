@@ -67,7 +67,7 @@ class Connection {
     attributes.qp_type = IBV_QPT_RC;
     attributes.cap = {2, 2, 1, 1, 0};
     must(rdma_create_qp(id, id->pd, &attributes) == 0, "rdma_create_qp");
-    region_ = ibv_reg_mr(id->pd, buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE);
+    region_ = ibv_reg_mr(id->pd, buffer_.data(), buffer_.size(), int{IBV_ACCESS_LOCAL_WRITE});
     must(region_ != nullptr && ibv_req_notify_cq(queue_, 0) == 0, "ibv_reg_mr");
     receive();
   }

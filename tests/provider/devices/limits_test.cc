@@ -64,7 +64,7 @@ TEST_F(ReportedLimits, ProtectionDomains) {
 TEST_F(ReportedLimits, MemoryRegions) {
   std::array<std::uint8_t, 64> bytes{};
   expect_so_many<ibv_mr>(
-      device.max_mr, [&] { return ibv_reg_mr(pd.get(), bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE); },
+      device.max_mr, [&] { return ibv_reg_mr(pd.get(), bytes.data(), bytes.size(), int{IBV_ACCESS_LOCAL_WRITE}); },
       ibv_dereg_mr);
 }
 

@@ -61,7 +61,7 @@ TEST(ForkInit, ChildrenOfAProgramThatCallsItWork) {
     const Owned<ibv_pd> pd(ibv_alloc_pd(context.get()));
     constexpr std::size_t kBytes = 1 << 16;
     void* const pages = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ibv_mr* const mr = ibv_reg_mr(pd.get(), pages, kBytes, IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* const mr = ibv_reg_mr(pd.get(), pages, kBytes, int{IBV_ACCESS_LOCAL_WRITE});
     if (mr == nullptr) ::_exit(3);
     const pid_t child = ::fork();
     if (child == 0) {
@@ -201,7 +201,7 @@ TEST(Threads, EightOfThemUseOneDevice) {
     threads.emplace_back([&, t] {
       for (std::size_t i = 0; i < kRounds; ++i) {
         // Objects are created and destroyed beside the work of the others.
-        ibv_mr* const mr = ibv_reg_mr(a.pd.get(), a.memory.data() + t * 64, 64, IBV_ACCESS_LOCAL_WRITE);
+        ibv_mr* const mr = ibv_reg_mr(a.pd.get(), a.memory.data() + t * 64, 64, int{IBV_ACCESS_LOCAL_WRITE});
         ASSERT_NE(mr, nullptr);
         a.memory[t * 64] = static_cast<std::uint8_t>(i);
         ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(mr->addr), .length = 64, .lkey = mr->lkey};

@@ -30,7 +30,7 @@ TEST(ParentDomain, IsUsedAsItsProtectionDomainIs) {
   ASSERT_NE(a.qp, nullptr);
   EXPECT_EQ(a.qp->pd, parent);
   connect(a, b);
-  ibv_mr* const mr = ibv_reg_mr(parent, a.memory.data(), a.memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* const mr = ibv_reg_mr(parent, a.memory.data(), a.memory.size(), int{IBV_ACCESS_LOCAL_WRITE});
   ASSERT_NE(mr, nullptr);
   for (const std::uint32_t key : {mr->lkey, a.mr->lkey}) {
     ibv_sge sge = a.sge(0, 100);
@@ -66,7 +66,7 @@ TEST(ParentDomain, MayShareMemoryThatNeedsNoSharing) {
   wanted.comp_mask = kAllowUnprotected;
   ibv_pd* const parent = ibv_alloc_parent_domain(side.context.get(), &wanted);
   ASSERT_NE(parent, nullptr);
-  ibv_mr* const mr = ibv_reg_mr(parent, side.memory.data(), side.memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* const mr = ibv_reg_mr(parent, side.memory.data(), side.memory.size(), int{IBV_ACCESS_LOCAL_WRITE});
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
   EXPECT_EQ(ibv_dealloc_pd(parent), 0);

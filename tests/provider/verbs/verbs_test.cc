@@ -119,9 +119,9 @@ TEST(Memory, IsRegisteredOnlyWhereItIs) {
   void* pages = ::mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_EQ(::munmap(static_cast<char*>(pages) + page, page), 0);
   errno = 0;
-  EXPECT_EQ(ibv_reg_mr(pd.get(), pages, 3 * page, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(ibv_reg_mr(pd.get(), pages, 3 * page, int{IBV_ACCESS_LOCAL_WRITE}), nullptr);
   EXPECT_EQ(errno, EFAULT);
-  Owned<ibv_mr> mr(ibv_reg_mr(pd.get(), pages, page, IBV_ACCESS_LOCAL_WRITE));
+  Owned<ibv_mr> mr(ibv_reg_mr(pd.get(), pages, page, int{IBV_ACCESS_LOCAL_WRITE}));
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(mr->addr, pages);
   EXPECT_EQ(mr->length, page);
@@ -129,7 +129,7 @@ TEST(Memory, IsRegisteredOnlyWhereItIs) {
   EXPECT_EQ(ibv_dealloc_pd(pd.get()), EBUSY);
   mr.reset();
   // Remote write requires local write.
-  EXPECT_EQ(ibv_reg_mr(pd.get(), pages, page, IBV_ACCESS_REMOTE_WRITE), nullptr);
+  EXPECT_EQ(ibv_reg_mr(pd.get(), pages, page, int{IBV_ACCESS_REMOTE_WRITE}), nullptr);
   EXPECT_EQ(errno, EINVAL);
   const int access = IBV_ACCESS_LOCAL_WRITE;  // the macro compares a constant with another enum's
   mr.reset(ibv_reg_mr_iova(pd.get(), pages, page, 0x1000, access));

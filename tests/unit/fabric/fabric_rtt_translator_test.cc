@@ -138,7 +138,7 @@ class Translator : public testing::Test {
     EXPECT_TRUE(flow.icrc_holds(packet, kReceiver, kSender));
     return test::TranslatedFlow::read(packet);
   }
-  const test::TranslatedFlow flow;
+  const test::TranslatedFlow flow{};
   Instant now = at(0_us);
   RttTranslator translator{{}};
 };

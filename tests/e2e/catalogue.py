@@ -7,17 +7,17 @@ import subprocess
 import connections
 
 # Why a row is run on clean networks only: the program stands still at the first message that is lost, on any device.
-UNRELIABLE = "waits for every message of an unreliable service: one that is lost stops it, on any device"
+UNRELIABLE = "waits for each message of an unreliable service: one lost message stops it, on any device"
 LOCAL = "runs on one host"
 # Without root a socket holds some 200 KB: a sender of an unreliable service that is faster than its receiver loses messages there.
-OVERRUNS = "waits for every message of an unreliable service; without root the receiver's socket is too small for a sender at full speed"
+OVERRUNS = "waits for each message of an unreliable service: one lost message stops it. Without root the receiver's socket buffer overflows at the sender's full rate"
 
-# perftest 4.5, run_iter_bw() in perftest_resources.c; mended in its release 24.01.0 ("fix completion count").
-COUNTS_TOO_MUCH = "`-n` must be a multiple of `-Q` (100): it counts 100 for each completion, so with several queue pairs the sum is reached early, and it never polls for those that still have to send (mended in 24.01.0)"
+# perftest 4.5, run_iter_bw() in perftest_resources.c; fixed in its release 24.01.0 ("fix completion count").
+COUNTS_TOO_MUCH = "`-n` must be a multiple of `-Q` (100). It counts 100 for each completion, so several queue pairs reach the sum early. It does not poll for those that still have data to send. Release 24.01.0 has the fix"
 
 # libfabric's ofi_rxd acknowledges and resends only in the program's calls, and fi_pingpong waits in read(2) for its
 # peer between two sizes: a lost last acknowledgement is then never repeated, and the peer ends after 60 s or later.
-MANUAL_PROGRESS = "answers only while it is called, and waits for its peer by TCP meanwhile: where the last acknowledgement of a size is lost its peer may resend in vain, on any device"
+MANUAL_PROGRESS = "acknowledges and retransmits only within the program's calls, and waits for its peer by TCP between sizes. If the last acknowledgement of a size is lost, the peer retransmits without effect, on any device"
 
 
 @dataclasses.dataclass(frozen=True)

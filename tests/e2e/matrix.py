@@ -207,15 +207,18 @@ def versions():
 
 
 HEAD = """# Programs that run
-Written by `bash tests/run programs` from what happened: each cell is a run of the unmodified program, server on one lab host, client on another
-([tests/e2e](../tests/e2e/README.md)). {passed} runs passed, {refused} were refused as they should be, {failed} failed.{again}
+For engineers who want to know whether their RDMA program runs on this library. After this page you know which options of which programs run, over which networks, and which are refused.
 
-- *passed*: both ends exit with 0, and where the program prints a result, it did. On the two lossy networks the switch counted losses.
-- *refused*: what is not there is said so: both ends end with an error of their own, no signal, no hang. The last column has what they must say (a pattern).
-- A dash: not run, for the reason in the last column, or because a refusal does not depend on the network.
-- *failed*: with its reason.
+Each cell is a run of the unmodified program, with the server on one lab host and the client on another. `bash tests/run programs` makes the runs and writes this page ([tests/e2e](../../tests/e2e/README.md)).{again}
 
-{versions}; Linux {kernel}.
+| cell | cells | meaning |
+|---|---|---|
+| *passed* | {passed} | Both ends exited with 0. A program that prints a result printed it. On the two lossy networks the switch counted losses |
+| *refused* | {refused} | The library does not support the request. Both ends ended with an error of their own, without a signal or a hang. The last column has the pattern that they must print |
+| *failed* | {failed} | The cell has the reason |
+| — | {dashes} | Not run. The last column has the reason, or a refusal does not depend on the network |
+
+Versions: {versions}; Linux {kernel}.
 """
 
 
@@ -227,7 +230,7 @@ def cell(row, column, outcomes):
 
 
 def table(outcomes, again):
-    lines, counts = [], {"passed": 0, "refused": 0, "failed": 0}
+    lines, counts = [], {"passed": 0, "refused": 0, "failed": 0, "—": 0}
     for section in dict.fromkeys(row.section for row in catalogue.ROWS):
         lines += [f"\n## {section}", "| program | " + " | ".join(COLUMNS.values()) + " | remark |", "|---" * (len(COLUMNS) + 2) + "|"]
         for row in (row for row in catalogue.ROWS if row.section == section):
@@ -237,8 +240,8 @@ def table(outcomes, again):
                 counts[kind] = counts.get(kind, 0) + 1
             remark = row.own_fault or row.clean_only or (row.refused.replace("|", " *or* ") if REFUSED in cells else "")
             lines.append(f"| `{row.name}` | " + " | ".join(cells) + f" | {remark} |")
-    again = " Made in several passes: what failed in one, on a busy machine, was run again in the next." if again else ""
-    head = HEAD.format(again=again, versions=versions(), kernel=os.uname().release, **{kind: counts[kind] for kind in ("passed", "refused", "failed")})
+    again = " A failed run on a busy machine was repeated." if again else ""
+    head = HEAD.format(again=again, versions=versions(), kernel=os.uname().release, dashes=counts["—"], **{kind: counts[kind] for kind in ("passed", "refused", "failed")})
     return head + "\n".join(lines) + "\n"
 
 

@@ -59,7 +59,8 @@ def codes(world):
 def signals(world):
     """brdma passes on what reaches it alone."""
     w.make_interface(world)
-    program = [BRDMA, "run", "--require", "--", "bash", "-c", "trap 'exit 5' TERM; echo ready; read -r _"]
+    waits = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print('ready', flush=True); signal.pause()"
+    program = [BRDMA, "run", "--require", "--", sys.executable, "-c", waits]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=world.environment) as process:
         expect(process.stdout.readline() == "ready\n", "it does not start")
         process.terminate()

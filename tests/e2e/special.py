@@ -213,17 +213,19 @@ def rdma_core_tests(lab, scratch):
         return len(re.findall(r" \.\.\. ok$|^ok$", said, re.MULTILINE)), bad, said
 
     passed, bad, _ = run()
+    faults = 0
     for name, (file, text) in RDMA_CORE_FAULTS.items():
         with open(os.path.join(tests, file)) as found:
             faulty = text in found.read()
         if faulty and name in bad:
             bad.remove(name)
+            faults += 1
     # They have time limits of seconds, which a machine that is busy with other things may exceed: once more, alone.
     for name in bad:
         again, still_bad, said = run("-k", name)
         assert again >= 1 and not still_bad, said[-1500:]
         passed += again
-    assert passed >= RDMA_CORE_PASSED_MIN, f"only {passed} passed, the others were skipped"
+    assert passed + faults >= RDMA_CORE_PASSED_MIN, f"only {passed} passed, the others were skipped"
 
 
 # Faults of the tests themselves, mended after release 39: the test, a file, and the original text.

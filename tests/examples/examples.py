@@ -106,7 +106,7 @@ def loopback_in_rust(build):
 def tests_in_cmake(build):
     needs("cmake")
     with tempfile.TemporaryDirectory() as folder:
-        output_of(["cmake", "-S", EXAMPLES, "-B", folder, f"-DBRDMA={build}/bin/brdma"])
+        output_of(["cmake", "-G", "Ninja", "-S", EXAMPLES, "-B", folder, f"-DBRDMA={build}/bin/brdma"])
         output_of(["cmake", "--build", folder], seconds=120)
         said = output_of(["ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error"], seconds=120)
         assert re.search(r"tests passed, 0 tests failed out of 2", said), said

@@ -55,7 +55,7 @@ enum class LocalState : std::uint8_t {
   kNoBeacon,      // its memory does not match the peer's claim
 };
 inline constexpr std::array<std::string_view, 10> kLocalStateNames{
-    "fetch",         "off",        "nothing large yet", "other host", "not told", "other user", "other pid namespace",
+    "fetch",         "off",        "nothing large yet", "other host", "not stated", "other user", "other pid namespace",
     "not permitted", "no process", "no beacon"};
 [[nodiscard]] constexpr std::string_view name(LocalState state) {
   return kLocalStateNames[static_cast<std::size_t>(state)];

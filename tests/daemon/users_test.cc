@@ -25,6 +25,7 @@
 #include "io/daemon/daemon_client.h"
 #include "io/daemon/daemon_connection.h"
 #include "io/daemon/lease_protocol.h"
+#include "io/udp/receive_socket.h"
 #include "system_daemon.h"
 
 namespace brdma::test {
@@ -68,6 +69,23 @@ TEST_F(SystemDaemonTest, AUserAtHisQuotaLeavesAnotherAndRootServed) {
   EXPECT_GE(lease_or_die().socket_fd, 0);
   stop.open();
   EXPECT_EQ(alice.join(), 0);
+}
+
+// A user's own right is net.core.rmem_max, less than brdmad's: asking for more must not shrink what it gave.
+TEST_F(SystemDaemonTest, AUsersSocketKeepsTheBufferThatBrdmadGave) {
+  start({});
+  if (IsSkipped()) return;
+  EXPECT_EQ(as_user(kAlice,
+                    [] {
+                      const io::Lease lease = lease_or_die();
+                      int given = 0;
+                      socklen_t size = sizeof(given);
+                      ::getsockopt(lease.socket_fd, SOL_SOCKET, SO_RCVBUF, &given, &size);
+                      const io::ReceiveSocket receiver{lease.socket_fd, lease.dual_stack};
+                      std::printf("%d given, %u kept\n", given, receiver.buffer_bytes());
+                      return given >= 16 << 20 && receiver.buffer_bytes() >= static_cast<unsigned>(given) ? 0 : 1;
+                    }),
+            0);
 }
 
 std::string status_line(pid_t pid, const std::string& name) {

@@ -133,7 +133,7 @@ class Cases:
             settings[side] = {"BRDMA_LOCAL": "0"}
             server, client = self.pair(self.bandwidth("write"), settings=settings)
             # The server has nothing to send: if only the client is off, the server gets no reason to ask.
-            self.expect_ways("sent: not told" if side == 0 else "sent: nothing large yet", "sent: off")
+            self.expect_ways("sent: not stated" if side == 0 else "sent: nothing large yet", "sent: off")
             expect(self.counters().get("fetched_pkts", 0) == before, "something is fetched")
             self.finish(server, client, measuring=(client,))
 

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <ctime>
@@ -74,6 +75,22 @@ std::optional<std::uint32_t> read_metadata(msghdr& message, ReceivedMessage& out
   return drops;
 }
 
+int granted_buffer(int fd) {
+  int granted = 0;
+  socklen_t size = sizeof(granted);
+  return getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &size) == 0 ? granted : 0;
+}
+
+// What this process would be granted for `wanted`: tried on a socket of its own. 0: not known.
+int grantable(int wanted) {
+  const int trial = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (trial < 0) return 0;
+  set_option(trial, SOL_SOCKET, SO_RCVBUF, wanted);
+  const int granted = granted_buffer(trial);
+  ::close(trial);
+  return granted;
+}
+
 }  // namespace
 
 ReceiveSocket::ReceiveSocket(int fd, bool dual_stack, const ReceiveSocketOptions& options)
@@ -99,12 +116,12 @@ void ReceiveSocket::enable_metadata() {
   if (getsockopt(fd_, SOL_SOCKET, SO_MEMINFO, info.data(), &size) == 0) overflow_seen_ = info[SK_MEMINFO_DROPS];
 }
 
+// Without CAP_NET_ADMIN the kernel grants net.core.rmem_max at most, and would shrink a larger buffer of brdmad's to
+// it.
 void ReceiveSocket::enlarge_buffer(int wanted) {
-  if (!set_option(fd_, SOL_SOCKET, SO_RCVBUFFORCE, wanted)) set_option(fd_, SOL_SOCKET, SO_RCVBUF, wanted);
-  int granted = 0;
-  socklen_t size = sizeof(granted);
-  if (getsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &granted, &size) == 0 && granted > 0)
-    buffer_bytes_ = static_cast<std::uint32_t>(granted);
+  if (!set_option(fd_, SOL_SOCKET, SO_RCVBUFFORCE, wanted) && grantable(wanted) > granted_buffer(fd_))
+    set_option(fd_, SOL_SOCKET, SO_RCVBUF, wanted);
+  buffer_bytes_ = static_cast<std::uint32_t>(std::max(granted_buffer(fd_), 0));
 }
 
 void ReceiveSocket::take_multicast(bool take) const { io::take_multicast(fd_, dual_stack_, take); }

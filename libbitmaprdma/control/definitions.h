@@ -1,5 +1,5 @@
 // control/definitions.h - the one table of settings: key, variable, range, meaning, and member. config.cc loads by it;
-// tests/unit/control/control_config_test.cc checks docs/reference/configuration.md against it.
+// tests/unit/control/control_config_test.cc checks docs/reference/settings.md against it, tests/reference writes it.
 #pragma once
 
 #include <cstdint>

@@ -191,22 +191,27 @@ TEST(Definitions, KeysAndVariablesAreDistinct) {
   }
 }
 
-// In a Markdown table a bar is written with a backslash.
-std::string cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+// Words are divided by commas in the document.
+std::string words(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos;) text.replace(at, 1, ", ");
   return text;
 }
 
-// The document has one row for each setting: | `key` | `VARIABLE` | default | allowed | meaning |
+// The document has one row for each setting: | `key` | `VARIABLE` | unit | range | default | reach | meaning |
 TEST(Definitions, AreAllDocumentedWithDefaultAndRange) {
-  std::ifstream file(BRDMA_CONFIGURATION_DOCUMENT);
+  std::ifstream file(BRDMA_SETTINGS_DOCUMENT);
   const std::string document{std::istreambuf_iterator<char>(file), {}};
   ASSERT_FALSE(document.empty());
   for (const Definition& definition : definitions()) {
-    const std::string row = "| `" + std::string(definition.key) + "` | `" + std::string(definition.variable) + "` | " +
-                            cell(value_text(definition, Settings{})) + " | " + cell(allowed_text(definition)) + " | " +
-                            cell(std::string(definition.meaning)) + " |\n";
-    EXPECT_NE(document.find(row), std::string::npos) << "missing in docs/reference/configuration.md:\n" << row;
+    const std::string begin = "| `" + std::string(definition.key) + "` | `" + std::string(definition.variable) + "` | ";
+    const std::string value = value_text(definition, Settings{});
+    const std::string end = " | " + words(allowed_text(definition)) + " | " + (value.empty() ? "empty" : value) +
+                            " | " + std::string(name(definition.applies)) + " | " + std::string(definition.meaning) +
+                            " |";
+    const std::size_t at = document.find(begin);
+    ASSERT_NE(at, std::string::npos) << "missing in docs/reference/settings.md:\n" << begin;
+    const std::string row = document.substr(at, document.find('\n', at) - at);
+    EXPECT_TRUE(row.ends_with(end)) << row << "\nshould end with\n" << end;
   }
 }
 

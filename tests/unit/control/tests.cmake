@@ -1,7 +1,7 @@
 brdma_unit_test(control_nearest_word_test LINK brdma_control)
 brdma_unit_test(control_config_test LINK brdma_control)
 if(TARGET control_config_test)
-  target_compile_definitions(control_config_test PRIVATE BRDMA_CONFIGURATION_DOCUMENT="${PROJECT_SOURCE_DIR}/docs/reference/configuration.md")
+  target_compile_definitions(control_config_test PRIVATE BRDMA_SETTINGS_DOCUMENT="${PROJECT_SOURCE_DIR}/docs/reference/settings.md")
 endif()
 brdma_unit_test(control_statistics_test LINK brdma_control)
 brdma_unit_test(control_report_test LINK brdma_control)

@@ -1,11 +1,17 @@
 #include "grammar/more.h"
 
 #include "control/definitions.h"
+#include "grammar/help.h"
 #include "lab/commands/options.h"
 #include "lab/commands/topology_option.h"
 #include "trace/journal.h"
 
 namespace brdma::grammar {
+namespace {
+
+constexpr std::size_t kBehindAlarm = 6, kAlarmWidth = 96;
+
+}  // namespace
 
 std::string event_types() {
   std::string text = "TYPE is one of:\n";
@@ -17,7 +23,7 @@ std::string alarm_keys() {
   std::string text = "KEY is one of:\n";
   for (const control::Definition& definition : control::definitions()) {
     if (!definition.key.starts_with("alarm.")) continue;
-    text += "  " + std::string{definition.key} + "  " + std::string{definition.meaning} + "\n";
+    text += "  " + std::string{definition.key} + "\n" + wrapped(definition.meaning, kBehindAlarm, kAlarmWidth);
   }
   return text;
 }

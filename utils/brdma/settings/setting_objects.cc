@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/config.h"
+#include "control/definitions.h"
 #include "control/unknown_words.h"
 #include "grammar/help.h"
 #include "io/daemon/daemon_client.h"
@@ -79,6 +80,10 @@ Record setting_record(const control::SettingReport& report, const OutputStyle& s
     record.fields = {{"key", report.key},        {"value", report.value},       {"source", source},
                      {"where", report.where},    {"variable", report.variable}, {"allowed", report.allowed},
                      {"meaning", report.meaning}};
+    if (const control::Definition* const definition = control::find_definition(report.key); definition != nullptr) {
+      record.fields["default"] = control::value_text(*definition, control::Settings{});
+      record.fields["applies"] = control::name(definition->applies);
+    }
     return record;
   }
   record.fields[std::string{report.key}] = report.value.empty() ? "\"\"" : report.value;

@@ -187,7 +187,7 @@ Json answer(const QueryContext& context, const Json& request, bool& shut_down) {
   if (query == "gids") return context.gids.answer(request);
   return error_json({EINVAL,
                      "no such query; there are: version config leases statistics cm_ids gids recovery recovery_set "
-                     "recovery_retransmit resource "
+                     "recovery_retransmit resource managed managed_add managed_remove "
                      "queue_pair_statistics events alarms alarm_set shutdown"});
 }
 

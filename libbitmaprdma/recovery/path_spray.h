@@ -1,5 +1,5 @@
-// recovery/path_spray.h - which of several paths the next batch takes (docs/explanation/engine.md). Pure objects: they
-// name a path from the facts known of each; the caller sends there. Integers only.
+// recovery/path_spray.h - which of several paths the next batch takes (docs/explanation/recovery.md). Pure objects:
+// they name a path from the facts known of each; the caller sends there. Integers only.
 //
 //   round_robin  one after the other
 //   least_rtt    the one with the shortest smoothed round trip; sometimes another, to get RTT samples of it

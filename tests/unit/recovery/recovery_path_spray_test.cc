@@ -1,5 +1,5 @@
 // The path of the next batch: each policy by its table, and common rules.
-// tests docs/explanation/engine.md: several paths
+// tests docs/explanation/recovery.md: several paths
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -253,8 +253,9 @@ TEST(WireDocument, BitmapAcknowledgement) {
 
 // Four paths in turn, batches of 3: 1015 is the first of its batch on its path, where 1003 to 1005 went before.
 TEST(WireDocument, BeforeOnThisPath) {
-  expect_documented("distance 10, run 3, bits `0000001010 000010`, at offset 16: 0282");
-  expect_documented("1016: distance 1, run 1, 0040; 1017: distance 1, run 2, 0041");
+  expect_documented("| 1015 | 10 | 3 | `0000001010 000010` | 0282 |");
+  expect_documented("| 1016 | 1 | 1 | `0000000001 000000` | 0040 |");
+  expect_documented("| 1017 | 1 | 2 | `0000000001 000001` | 0041 |");
   const struct {
     BeforeOnPath before;
     std::uint16_t bits;

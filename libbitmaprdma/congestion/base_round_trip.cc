@@ -31,7 +31,15 @@ Duration BaseRoundTrip::drain_period() const {
   return period;
 }
 
-bool BaseRoundTrip::drains_are_rare() const { return drain_period() > kConfig.base_rtt_period; }
+void BaseRoundTrip::begin_early_drains() {
+  lossless_ = false;
+  early_ = kConfig.early_drains;
+  drain_number_ = -1;
+}
+
+Duration BaseRoundTrip::early_period() const { return drain_period() / (std::int64_t{1} << early_); }
+
+bool BaseRoundTrip::drains_are_rare() const { return drain_period() > kConfig.rare_from; }
 
 bool BaseRoundTrip::is_far_beyond(Duration rtt, Duration queueing) const {
   return rtt - value() > queueing * kConfig.doubt_targets;
@@ -39,15 +47,25 @@ bool BaseRoundTrip::is_far_beyond(Duration rtt, Duration queueing) const {
 
 bool BaseRoundTrip::wants_drain(const Round& round, Instant now) {
   const bool doubtful = is_doubtful(round);
+  is_early_ = false;
   if (!drain_is_due(now) && !doubtful) return false;
   once_more_ = false;
   return true;
 }
 
+// Each early drain doubles the period, up to its length.
 bool BaseRoundTrip::drain_is_due(Instant now) {
-  const std::int64_t number = now.ns() / drain_period().ns();
+  while (early_ > 0 && early_period() < value() * kConfig.early_rounds) --early_;
+  const std::int64_t number = now.ns() / early_period().ns();
   const std::int64_t last = std::exchange(drain_number_, number);
-  return last >= 0 && last != number;
+  if (last < 0 || last == number) return false;
+  due_ = Instant::from_ns(number * early_period().ns());
+  is_early_ = early_ > 0;
+  if (is_early_) {
+    --early_;
+    drain_number_ = now.ns() / early_period().ns();
+  }
+  return true;
 }
 
 // On a path so long that drains are rare: the path may have become longer, and the window would shrink until the next
@@ -70,18 +88,20 @@ void BaseRoundTrip::begin_drain(Duration rtt, Duration lately, Duration queueing
 
 // Packets of the drain were sent while the flight was at most half of the path's content. If the RTT is as long as
 // before, this host's packets are not the cause.
-BaseRoundTrip::Verdict BaseRoundTrip::judge(Duration rtt, Duration lately, Duration queueing, Instant now) {
+BaseRoundTrip::Verdict BaseRoundTrip::judge(const Drained& drained, Instant now) {
+  const bool emptied = is_emptied_by(drained.rtt);
   const Duration before = std::exchange(doubted_, kNone);
   const bool grew = doubted_lately_ - before > before / kConfig.grown_part;
-  const bool collapsed = lately + doubted_lately_ / kConfig.collapsed_part < doubted_lately_;
-  if (before == kNone || grew || collapsed || rtt + before / kConfig.same_part < before) {
-    const bool again = drains_are_rare() && is_far_beyond(rtt, queueing) && !std::exchange(once_more_, true);
+  const bool collapsed = drained.lately + doubted_lately_ / kConfig.collapsed_part < doubted_lately_;
+  if (before == kNone || grew || collapsed || emptied || is_early_ || !drained.may_be_longer) {
+    const bool again =
+        drains_are_rare() && is_far_beyond(drained.rtt, drained.queueing) && !std::exchange(once_more_, true);
     return again ? Verdict::kOnceMore : Verdict::kKept;
   }
   rounds_beyond_ = 0;
   rest_ = kConfig.doubt_rest_min;
   before_ = kNone;
-  now_ = rtt;
+  now_ = drained.rtt;
   period_start_ = now;
   return Verdict::kLonger;
 }

@@ -1,6 +1,7 @@
 #include "congestion/delay_window.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "congestion/delay_window_measured.h"
 #include "congestion/scaled.h"
@@ -15,7 +16,7 @@ constexpr Duration kNone{};
 
 }  // namespace
 
-DelayWindow::DelayWindow() : limit_(kConfig.initial_bytes) {}
+DelayWindow::DelayWindow() : limit_(kConfig.initial_bytes), paced_(0) {}
 DelayWindow::~DelayWindow() = default;
 DelayWindow::DelayWindow(DelayWindow&&) noexcept = default;
 DelayWindow& DelayWindow::operator=(DelayWindow&&) noexcept = default;
@@ -32,12 +33,14 @@ void DelayWindow::on_acknowledgement(std::uint64_t acked_bytes, const RoundTrip&
 }
 
 void DelayWindow::follow() {
-  if (bounded()) limit_ = measured_->limit();
+  paced_ = bounded() && measured_->is_paced() ? 1 : 0;
+  if (bounded()) limit_ = measured_->limit() & kLimitMask;
 }
 
 void DelayWindow::set_bounded(bool wanted) {
   if (wanted == bounded()) return;
-  limit_ = !wanted ? kUnbounded : measured_ ? measured_->limit() : kConfig.initial_bytes;
+  limit_ = (!wanted ? kUnbounded : measured_ ? measured_->limit() : kConfig.initial_bytes) & kLimitMask;
+  paced_ = wanted && measured_ && measured_->is_paced() ? 1 : 0;
 }
 
 void DelayWindow::set_spread(bool spread) {
@@ -74,6 +77,7 @@ Duration DelayWindow::base_rtt() const { return measured_ ? measured_->base_rtt(
 Duration DelayWindow::time_for(std::uint64_t bytes) const {
   return measured_ ? measured_->rate().time_for(bytes) : kNone;
 }
+Duration DelayWindow::latest_rtt() const { return measured_ ? measured_->latest_rtt() : kNone; }
 Duration DelayWindow::queue() const { return measured_ ? measured_->queue() : kNone; }
 Duration DelayWindow::queueing() const { return measured_ ? measured_->queueing() : kConfig.target_queueing; }
 std::uint64_t DelayWindow::bridge_bytes(Instant now) const { return measured_ ? measured_->bridge_bytes(now) : 0; }
@@ -94,10 +98,16 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
   base_.note(on_the_way, now);
   const Duration silence = silence_.on_acknowledgement(limited && round_.begun, now);
   round_.silence = std::max(round_.silence, silence);
-  if (is_stall(silence, delay_.rtt) && phase_ <= Phase::kSteady) silence_.note(silence, now);
-  room_.age(now);
+  if (trip.waited > target()) {
+    silence_.on_absence(now);
+    end_crowd();
+  }
+  if (is_stall(silence, delay_.rtt)) round_.stall = std::max(round_.stall, silence);
+  room_.age(kConfig.room_doubles, now);
+  learned_.age(std::max(kConfig.learned_doubles, base_rtt() * kConfig.learned_rounds), now);
   const Duration queued = on_the_way - base_rtt();
   queue_loss_.delivered(acked_bytes, queued, full_.at_send(delay_.rtt, now), now);
+  if (crowding_.is_crowded()) by_queue_.on_delivered(acked_bytes, queued, base_rtt(), now);
   delay_.note(trip, base_rtt());
   if (!round_.begun) return begin_round(now);
   round_.add(acked_bytes, trip, limited);
@@ -110,8 +120,12 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
 }
 
 std::uint64_t DelayWindow::Measured::content(std::uint64_t rate, Duration on_the_way) const {
-  return bytes_in(rate, on_the_way + round_.waited) +
-         (room_.is_known() ? kConfig.additive_bytes_told : kConfig.additive_bytes);
+  const bool known = room_.is_known() || learned_.is_known();
+  const bool absent = silence_.was_absent(base_rtt(), silence_.acknowledged_at());
+  const Duration allowed = base_rtt() + queueing();
+  const std::uint64_t more =
+      known ? additive_.bytes_reported() : additive_.bytes(allowed, absent ? allowed : base_rtt() + met_);
+  return bytes_in(rate, on_the_way + round_.waited) + more;
 }
 
 bool DelayWindow::Measured::is_long_path() const { return base_rtt() > kConfig.target_queueing * kConfig.bursts_from; }
@@ -131,7 +145,8 @@ Duration DelayWindow::Measured::start_queueing() const {
 // A queue that covers the recent silences, but not more than switches can be expected, or are known, to have room for.
 Duration DelayWindow::Measured::queueing() const {
   const Duration expected = std::min(rate_.time_for(kConfig.silence_bytes_max), kConfig.silence_max);
-  return room_.bound(std::max(target(), std::min(silence_.longest(), expected)));
+  const Duration most = room_.bound(std::max(target(), std::min(silence_.longest(), expected)));
+  return std::min(most, std::max(learned_.bound(most), target() / kConfig.least_target));
 }
 
 void DelayWindow::Measured::begin_round(Instant now) {
@@ -143,6 +158,7 @@ void DelayWindow::Measured::end_round(Instant now) {
   rate_.note_throughput(round_, now, delay_.rtt);
   switch (phase_) {
     case Phase::kDraining:
+      if (goes_on_draining(now)) break;
       phase_ = Phase::kRefilling;
       if (drain_.gently) limit_ = window_;
       break;
@@ -158,12 +174,15 @@ void DelayWindow::Measured::end_round(Instant now) {
 }
 
 void DelayWindow::Measured::end_ordinary_round(Instant now) {
+  // A round that lost some of it was silent for that reason.
+  if (round_.stall > kNone && !round_.lost(kConfig.chance_bytes) && crowding_.may_find_silence())
+    silence_.note(round_.stall, now);
   // A sender without more data, and yet a standing queue: the window is longer than the path, and the application's
   // next data, perhaps one burst, would not fit. On a short path the peer's work may take as long. A sender of little
   // data at the start may see another flow's queue.
   const bool sends = phase_ == Phase::kSteady || round_.bytes >= kConfig.initial_bytes;
-  const bool queued = sends && is_long_path() && round_.rtt - base_rtt() > queueing();
-  if (!round_.limited && !queued) return;
+  const bool too_long = is_long_path() && sends && round_.rtt - base_rtt() > queueing();
+  if (!round_.limited && !too_long && !round_.delivered() && !crowding_.is_crowded()) return;
   rate_.measure(round_, now, delay_.rtt);
   const std::uint64_t before = window_, allowed = limit_;
   adapt();
@@ -176,6 +195,7 @@ void DelayWindow::Measured::end_ordinary_round(Instant now) {
     window_ = before;
     limit_ = allowed;
   }
+  drain_.until = base_.drain_end();
   drain();
 }
 
@@ -183,11 +203,23 @@ void DelayWindow::Measured::end_ordinary_round(Instant now) {
 void DelayWindow::Measured::drain() {
   phase_ = Phase::kDraining;
   base_.begin_drain(round_.rtt, delay_.lately, queueing());
-  drain_.allowed = std::clamp(bytes_in(rate_.latest(), base_rtt()) / 2, std::min(floor_, limit_), limit_);
+  drain_.base = base_rtt();
+  // A crowded flow's base may be other flows' queue, and the window's quarter is less.
+  const std::uint64_t half = bytes_in(rate_.latest(), base_rtt()) / 2;
+  const bool quarter = crowding_.is_crowded();
+  drain_.allowed =
+      std::clamp(quarter ? std::min(half, limit_ / 4) : half, std::min(CrowdingConfig{}.least_bytes, limit_), limit_);
   drain_.refills = 0;
   drain_.gently = arrives();
   if (drain_.gently) drain_.allowed = std::max(drain_.allowed, limit_ / 2);
   if (!drain_.gently) limit_ = drain_.allowed;
+}
+
+// Other flows drain at the same time, but do not all begin at once. So it lasts until a round has met no queue, and has
+// not found a shorter base.
+bool DelayWindow::Measured::goes_on_draining(Instant now) {
+  const Duration base = std::exchange(drain_.base, base_rtt());
+  return now < drain_.until && (round_.rtt - base_rtt() > target() / 8 || base_rtt() < base);
 }
 
 // For a round that follows a drain.
@@ -199,7 +231,8 @@ void DelayWindow::Measured::end_drain(Instant now) {
 
 // True: the drain goes on, whatever has been acknowledged.
 bool DelayWindow::Measured::judge_drain(Instant now) {
-  switch (base_.judge(round_.rtt, delay_.lately, queueing(), now)) {
+  if (!silence_.was_absent(base_rtt(), now)) crowding_.on_drained(base_.is_emptied_by(round_.rtt));
+  switch (base_.judge({round_.rtt, delay_.lately, queueing(), crowding_.may_find_longer_path()}, now)) {
     case BaseRoundTrip::Verdict::kKept:
       window_ = std::min(window_, drain_.adapted);
       limit_ = std::min(limit_, window_);
@@ -226,17 +259,29 @@ bool DelayWindow::Measured::is_refilled() const {
   return round_.flight >= window_ && (!drain_.gently || round_.bytes >= window_ - window_ / 8);
 }
 
+// The queue that the round met.
+Duration DelayWindow::Measured::queue_met() const {
+  return (crowding_.is_crowded() ? round_.mean_rtt() : round_.rtt) - base_rtt();
+}
+
 void DelayWindow::Measured::adapt() {
   if (round_.bytes == 0) return;
   if (phase_ == Phase::kStart) window_ = limit_;  // growth that a queue prevented was never tried
-  const Duration wished = phase_ == Phase::kStart ? target() : queueing();
+  const Duration wished = phase_ == Phase::kStart ? target() : crowding_.target(queueing(), window_);
+  met_ = queue_met();
   if (round_.lost(kConfig.chance_bytes)) silence_.halve();
-  const std::uint64_t wanted = content(rate_.latest(), base_rtt() + wished);
+  const bool lost = additive_.on_round(met_, wished);
+  const std::uint64_t rate =
+      crowding_.is_crowded() ? scale(limit_, kNsPerSecond, ns(base_rtt() + met_)) : rate_.latest();
+  const std::uint64_t wanted = content(rate, base_rtt() + wished);
   std::uint64_t next = beyond(std::clamp(wanted, window_ - window_ / 4, window_ * 2), wished);
   if (round_.dropped || !round_.limited) next = std::min(next, window_);
-  next = full_.below(next, silence_.acknowledged_at());
-  if (next >= kConfig.min_bytes) floor_ = kConfig.min_bytes;
-  window_ = std::clamp(next, floor_, kConfig.max_bytes);
+  const std::uint64_t more = learned_.is_known() ? bytes_in(rate_.best(), queueing()) / 2 : window_;
+  next = full_.below(crowding_.bound(next, window_, more), silence_.acknowledged_at());
+  crowding_.on_round(round_.rtt, met_ >= wished / 2, next, round_.start);
+  if (!crowding_.is_crowded()) by_queue_.forget();
+  if (lost && (crowding_.is_crowded() || !is_long_path())) next = std::min(next, window_ - window_ / 16);
+  window_ = std::clamp(next, crowding_.least(), kConfig.max_bytes);
   limit_ = std::min(limit_, window_);
 }
 
@@ -246,10 +291,10 @@ std::uint64_t DelayWindow::Measured::beyond(std::uint64_t next, Duration wished)
   const bool delivered = round_.delivered();  // else the queue drops, or the path is bad
   // Its shortest round trip precedes the queue at its end.
   const bool found = starts && spread_ && round_.withheld >= round_.flight / 4;
-  const bool no_queue = !found && round_.rtt - base_rtt() < wished / 2;
+  const bool no_queue = !found && met_ < wished / 2;
   // Timeouts before the path was known, or a few random losses of a window of a few packets: they do not end the start.
-  const bool by_chance = starts && is_long_path() && !delivered && !lost_before_;
-  lost_before_ = !delivered;
+  const bool by_chance = starts && is_long_path() && !delivered && !round_.bad_before;
+  round_.bad_before = !delivered;
   if (delivered && no_queue) return std::max(next, starts ? window_ * 2 : grown());
   if (by_chance && no_queue) return window_;
   phase_ = Phase::kSteady;
@@ -270,15 +315,15 @@ void DelayWindow::Measured::shift_base(Duration by) {
   base_.shift(by);
   if (std::max(by, kNone - by) > base_rtt() / 4) forget_queue();
   delay_.lately = std::max(delay_.lately + by, kTick);
-  if (round_.rtt != kNone) round_.rtt = std::max(round_.rtt + by, kTick);
+  round_.shift(by);
 }
 
 void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant now) {
   room_.report(drops.drain, now);
   // A queue that many flows share may have no room for min_bytes of each.
-  floor_ = drops.packet_bytes;
+  crowding_.on_report(drops.packet_bytes);
   round_.dropped = true;
-  const std::uint64_t floor = std::max(floor_, round_.flight / 2);
+  const std::uint64_t floor = std::max<std::uint64_t>(drops.packet_bytes, round_.flight / 2);
   if (window_ <= floor) return;
   queue_loss_.on_notification();
   full_.begin_cut(full_.at_send(delay_.rtt, now), sample(), now);
@@ -287,6 +332,12 @@ void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant no
 }
 
 void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now) {
+  base_.note_loss();
+  const bool absent = silence_.was_absent(base_rtt(), now);
+  if (!absent) additive_.on_loss();
+  crowding_.on_loss(now);
+  if (crowding_.is_crowded()) return on_loss_in_crowd(bytes, packet_bytes, now);
+  const bool excused = absent || by_queue_.is_excused(now);
   const Duration least = std::max(rate_.time_for(packet_bytes), kConfig.full_least);
   const WindowAtSend at_send = full_.at_send(delay_.rtt, now);
   bool full = queue_loss_.lost(bytes, packet_bytes, least, at_send, now);
@@ -295,12 +346,28 @@ void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_by
     queue_loss_.still_too_large();
     full = true;
   }
-  // As after a switch's report.
-  if (full || delay_.queue > queueing()) floor_ = packet_bytes;
+  if ((full || (delay_.queue > queueing() && window_ <= kConfig.min_bytes)) && !excused) crowding_.on_full_queue();
   if (!full) return;
   full_.begin_cut(at_send, sample(), now);
-  full_.cut_lost(bytes, packet_bytes, bytes_in(rate_.best(), base_rtt()), floor_);
+  full_.cut_lost(bytes, packet_bytes, bytes_in(rate_.best(), base_rtt()), crowding_.least());
   apply_cut();
+}
+
+// A window of a few packets shows too little of the queue for another verdict than: it is full. Then it was as long as
+// it gets, and half of that is the target from now on.
+void DelayWindow::Measured::on_loss_in_crowd(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now) {
+  if (window_ >= kConfig.min_bytes && by_queue_.on_loss(bytes, packet_bytes, now)) {
+    end_crowd();
+    queue_loss_.was_random();
+  } else if (queue_loss_.is_long()) {
+    learned_.report(queue_loss_.longest() * kConfig.room_part / 2, now);
+  }
+}
+
+void DelayWindow::Measured::end_crowd() {
+  if (!crowding_.is_crowded()) return;
+  crowding_.end();
+  learned_ = {};
 }
 
 void DelayWindow::Measured::apply_cut() {
@@ -324,7 +391,8 @@ void DelayWindow::Measured::undo_cut() {
 }
 
 void DelayWindow::Measured::on_timeout() {
-  window_ = std::max(floor_, window_ / 2);
+  base_.note_loss();
+  window_ = std::max(crowding_.least(), window_ / 2);
   limit_ = window_;
   phase_ = Phase::kSteady;
   round_.begun = false;

@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <optional>
 
+#include "congestion/additive.h"
 #include "congestion/base_round_trip.h"
+#include "congestion/crowding.h"
 #include "congestion/delay_window.h"
 #include "congestion/delivered_rate.h"
 #include "congestion/full_queue.h"
 #include "congestion/host_silence.h"
+#include "congestion/loss_by_queue.h"
 #include "congestion/queue_loss.h"
 #include "congestion/window_round.h"
 
@@ -19,6 +22,7 @@ class DelayWindow::Measured {
  public:
   [[nodiscard]] std::uint64_t limit() const { return limit_; }
   [[nodiscard]] const DeliveredRate& rate() const { return rate_; }
+  [[nodiscard]] bool is_paced() const { return crowding_.is_paced(limit_); }
   [[nodiscard]] bool starting() const { return phase_ == Phase::kStart; }
   // As in DelayWindow.
   void on_acknowledgement(std::uint64_t acked_bytes, const RoundTrip& trip, bool limited, Instant now);
@@ -29,10 +33,15 @@ class DelayWindow::Measured {
   void on_interruption() { round_.interrupted = true; }
   void set_spread(bool spread) { spread_ = spread; }
   [[nodiscard]] Duration base_rtt() const { return base_.value(); }
+  [[nodiscard]] Duration latest_rtt() const { return delay_.rtt; }
   [[nodiscard]] Duration queueing() const;
   [[nodiscard]] Duration queue() const { return delay_.queue; }
-  [[nodiscard]] std::uint64_t bridge_bytes(Instant now) const { return silence_.bridge_bytes(rate_, delay_.rtt, now); }
+  // One of many flows behind a full queue cannot distinguish a silence from a loss.
+  [[nodiscard]] std::uint64_t bridge_bytes(Instant now) const {
+    return crowding_.may_bridge() ? silence_.bridge_bytes(rate_, delay_.rtt, now) : 0;
+  }
   [[nodiscard]] std::optional<Instant> next_bridge(std::uint64_t bridged) const {
+    if (!crowding_.may_bridge()) return std::nullopt;
     return silence_.next_bridge(rate_, delay_.rtt, bridged);
   }
 
@@ -40,7 +49,7 @@ class DelayWindow::Measured {
   enum class Phase : std::uint8_t {
     kStart,     // doubles until a queue forms
     kSteady,    // follows the rule above
-    kDraining,  // one round, to half the path's content
+    kDraining,  // a round or more, to half the path's content or less
     kRefilling  // back to the window; these rounds say nothing of the path
   };
   // Of the last acknowledgements.
@@ -51,18 +60,22 @@ class DelayWindow::Measured {
   };
   struct Drain {
     std::uint64_t allowed = 0;  // at its end
-    bool gently = false;        // to half the rate, not to silence
+    bool gently = false;        // to half the rate, without silence
     int refills = 0;            // rounds since
+    Duration base{};            // before the round in progress
+    Instant until;              // it lasts so long, if a queue stands
     std::uint64_t adapted = 0;  // the window that it confirms if it finds a queue
   };
   void begin_round(Instant now);
   void end_round(Instant now);
   void end_ordinary_round(Instant now);
   void adapt();
+  [[nodiscard]] Duration queue_met() const;
   [[nodiscard]] std::uint64_t beyond(std::uint64_t next, Duration wished);
   [[nodiscard]] std::uint64_t grown() const;
   [[nodiscard]] bool arrives() const { return spread_ && round_.delivered(); }
   void drain();
+  [[nodiscard]] bool goes_on_draining(Instant now);
   void end_drain(Instant now);
   bool judge_drain(Instant now);
   [[nodiscard]] bool is_refilled() const;
@@ -73,6 +86,8 @@ class DelayWindow::Measured {
   }
   void apply_cut();
   void undo_cut();
+  void on_loss_in_crowd(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now);
+  void end_crowd();
   void forget_queue();
   [[nodiscard]] Duration target() const;  // queueing, while no host loses its core
   [[nodiscard]] bool is_long_path() const;
@@ -81,18 +96,21 @@ class DelayWindow::Measured {
   std::uint64_t window_ = DelayWindowConfig{}.initial_bytes;  // as the rule in the header gives it
   // Allowed now: at most window_, follows it upwards as acknowledgements come.
   std::uint64_t limit_ = DelayWindowConfig{}.initial_bytes;
-  std::uint64_t floor_ = DelayWindowConfig{}.min_bytes;
   Phase phase_ = Phase::kStart;
   bool spread_ = false;
-  bool lost_before_ = false;  // the last full round delivered less than it could
   WindowRound round_;
   BaseRoundTrip base_;
   DeliveredRate rate_;
   Delay delay_;
   HostSilence silence_;
   Drain drain_;
-  ReportedRoom room_;
+  Additive additive_;
+  Duration met_{};  // queue, in the last round in which the window adapted
+  Room room_;       // as a switch reported it
+  Room learned_;    // from losses
+  Crowding crowding_;
   QueueLoss queue_loss_;
+  LossByQueue by_queue_;
   FullQueue full_;
 };
 

@@ -1,5 +1,6 @@
 #include "congestion/full_queue.h"
 
+#include "congestion/additive.h"
 #include "congestion/delay_window.h"
 #include "congestion/scaled.h"
 
@@ -57,7 +58,7 @@ std::uint64_t FullQueue::below(std::uint64_t next, Instant now) {
   const bool waits = dropped_ || ++rounds_ <= kConfig.full_rounds || (!reported_ && now - since_ < kConfig.full_time);
   if (!waits) {
     const std::uint64_t step = std::max(kConfig.full_step, held_.window / kConfig.full_steps);
-    most_ += std::min(kConfig.additive_bytes_told << std::min(steps_, 32), step);
+    most_ += std::min(AdditiveConfig{}.bytes_reported << std::min(steps_, 32), step);
     if (++steps_ > kConfig.full_steps_max) *this = {};
   }
   return is_known() ? std::min(next, most_) : next;

@@ -61,18 +61,18 @@ class FullQueue {
   bool dropped_ = false;    // in the round in progress
 };
 
-// Drain time of a full queue, as its switch reported it. Doubled each room_doubles since, then forgotten.
-class ReportedRoom {
+// Drain time of a full queue, as its switch reported it, or losses showed it. Doubled now and then, then forgotten.
+class Room {
  public:
   void report(Duration drain, Instant now) {
     room_ = smaller(room_, drain);
     at_ = now;
   }
-  void age(Instant now) {
+  void age(Duration doubles, Instant now) {
     constexpr DelayWindowConfig kConfig;
-    while (is_known() && now - at_ > kConfig.room_doubles) {
+    while (is_known() && now - at_ > doubles) {
       room_ = room_ * 2;
-      at_ = at_ + kConfig.room_doubles;
+      at_ = at_ + doubles;
       if (room_ >= kConfig.silence_max * kConfig.room_part) room_ = {};
     }
   }

@@ -27,6 +27,10 @@ void HostSilence::note(Duration silence, Instant now) {
   longest_at_ = now;
 }
 
+bool HostSilence::was_absent(Duration base_rtt, Instant now) const {
+  return absent_at_ && now - *absent_at_ < std::max(kConfig.absent_time, base_rtt * kConfig.absent_rounds);
+}
+
 // From half a round trip of silence on: the bytes the path would have delivered since.
 std::uint64_t HostSilence::bridge_bytes(const DeliveredRate& rate, Duration rtt, Instant now) const {
   const Duration silence = now - acknowledged_ - rtt / 2;

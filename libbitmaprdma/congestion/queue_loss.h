@@ -50,6 +50,9 @@ class QueueLoss {
   [[nodiscard]] bool loses_as_much(std::uint64_t packet_bytes) const;
   // The queue stands, and is shorter than `wanted`: it has no room for more.
   [[nodiscard]] bool is_capped(Duration wanted) const { return is_long() && recent_ < wanted; }
+  // The queue stands, as long as it was recently.
+  [[nodiscard]] bool is_long() const { return recent_ * 2 > long_; }
+  [[nodiscard]] Duration longest() const { return recent_; }
   // Verdicts on the cut: the window is still too large, and nothing is known of smaller ones; or the loss is random.
   void still_too_large();
   void was_random() { below_ = all_reduced_; }
@@ -67,7 +70,6 @@ class QueueLoss {
   enum class Part : std::uint8_t { kAt, kBelow, kBeforeCut };
   // Delivered and lost.
   [[nodiscard]] Part part(WindowAtSend window) const;
-  [[nodiscard]] bool is_long() const { return recent_ * 2 > long_; }
   void count(WindowAtSend window, std::uint64_t Counts::*what, std::uint64_t bytes);
   [[nodiscard]] bool is_likely(std::uint64_t packet_bytes) const;
 

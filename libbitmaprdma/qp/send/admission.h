@@ -152,10 +152,12 @@ struct SendLimits {
     if (!scoreboard.has_holes() || id.sending_paths > 1) return pipe;
     return std::min(pipe, scoreboard.packets_behind_arrived() * id.mtu() + congestion.bytes() / 8);
   }
+  // One of many flows has a rate (sending_rate.h), which bounds parts of packets; its window admits whole ones.
+  [[nodiscard]] std::uint64_t rounded_up() const { return congestion.is_paced() ? id.mtu() - 1 : 0; }
   // A standard peer's window is small enough to need no other.
   [[nodiscard]] std::int64_t congestion_left() const {
     if (!id.bitmap_agreed && !id.goes_back()) return kUnlimited;
-    return static_cast<std::int64_t>(window_bytes() - under_way());
+    return static_cast<std::int64_t>(window_bytes() + rounded_up() - under_way());
   }
   [[nodiscard]] bool fits(std::uint32_t payload, std::int64_t left) const {
     return scoreboard.flight().pipe == 0 || payload <= left;

@@ -8,6 +8,8 @@ namespace brdma::qp {
 namespace {
 
 constexpr std::uint64_t kBurstsPerWindow = 16;
+constexpr std::uint64_t kSecond = 1'000'000'000;                                  // ns
+constexpr std::uint64_t kSpacedRateMin = 1000;                                    // bit/s
 constexpr std::uint64_t kRateMin = 1'000'000, kRateMax = std::uint64_t{1} << 40;  // bit/s
 constexpr std::uint64_t kMoreMax = 4;                                             // divisor of the delivered rate
 // The window grows only as far as these let it leave.
@@ -44,7 +46,7 @@ void SendingRate::configure() const {
 void SendingRate::choose_spreading() const {
   const RecoveryConfig& config = *parts_.id.recovery;
   std::unique_ptr<CongestionState>& signals = parts_.signals;
-  const bool whole = wants_spreading(), wanted = whole || wants_bounded_bursts();
+  const bool whole = wants_spreading(), wanted = wants_rate();
   parts_.congestion.set_spread(whole);
   if (signals) signals->whole = whole;
   if (wanted == is_spread()) {
@@ -63,16 +65,15 @@ void SendingRate::choose_spreading() const {
 }
 
 void SendingRate::spread(std::uint64_t window, Instant now) const {
-  constexpr std::uint64_t kSecond = 1'000'000'000;
   congestion::DelayWindow& congestion = parts_.congestion;
   const bool whole = wants_spreading();
-  if ((whole || wants_bounded_bursts()) != is_spread() || (parts_.signals && parts_.signals->whole != whole))
-    choose_spreading();
+  if (wants_rate() != is_spread() || (parts_.signals && parts_.signals->whole != whole)) choose_spreading();
   const Duration trip = parts_.rtt.smoothed();
   if (!is_spread() || trip <= Duration{}) return;
   congestion::Pacer& pacer = *parts_.signals->spread;
   const auto rate = static_cast<unsigned __int128>(window) * kSecond / static_cast<std::uint64_t>(trip.ns());
   if (whole) congestion.set_spread(true);
+  if (congestion.is_paced()) return space_packets(window, now);
   const std::uint64_t delivered = congestion.delivered();
   const bool doubles = !whole || congestion.starting() || delivered == 0;
   const unsigned __int128 bytes = doubles ? rate * 2 : delivered + more_than(delivered, trip, congestion);
@@ -80,6 +81,17 @@ void SendingRate::spread(std::uint64_t window, Instant now) const {
   pacer.set_burst(std::max<std::uint64_t>(parts_.id.recovery->congestion.burst_bytes,
                                           congestion.bytes() / (whole ? kBurstsPerWindow : kBoundedBurstsPerWindow)));
   pacer.set_rate(Bandwidth::from_bps(std::max(kRateMin, bits)), now);
+}
+
+// One of many flows: no more than one packet at once.
+void SendingRate::space_packets(std::uint64_t window, Instant now) const {
+  const auto trip = static_cast<std::uint64_t>(std::max(parts_.congestion.latest_rtt(), kTick).ns());
+  const auto bits = static_cast<unsigned __int128>(window) * 8 * kSecond / trip;
+  parts_.signals->spread->set_burst(1);
+  parts_.signals->spread->set_rate(
+      Bandwidth::from_bps(std::clamp(static_cast<std::uint64_t>(std::min<unsigned __int128>(bits, kRateMax)),
+                                     kSpacedRateMin, kRateMax)),
+      now);
 }
 
 }  // namespace brdma::qp

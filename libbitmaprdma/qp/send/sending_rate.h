@@ -12,6 +12,9 @@
 // acknowledgements end a round that late on a busy host, and a path of 10 ms is then measured a tenth too low; with a
 // sixteenth alone the rate would fall from round to round on a nearly empty path.
 //
+// One of many flows behind a short queue (congestion/crowding.h): on any path packet by packet, at the window in the
+// latest round trip. Its window may be a part of a packet.
+//
 // A burst of a sixteenth of the window compensates for a late timer: on a busy host it is late by milliseconds.
 #pragma once
 
@@ -50,7 +53,7 @@ class SendingRate {
   }
   // The window leaves over a round trip, or is to.
   [[nodiscard, gnu::always_inline]] bool may_spread() const {
-    return parts_.signals || wants_spreading() || wants_bounded_bursts();
+    return parts_.signals || wants_spreading() || wants_bounded_bursts() || parts_.congestion.is_paced();
   }
   // The window has taken a sample, and has `window` bytes: does it leave over a round trip, and how fast? Nothing to do
   // unless may_spread().
@@ -78,7 +81,11 @@ class SendingRate {
     return parts_.id.recovery->congestion.control == CongestionControl::kWindow &&
            parts_.congestion.base_rtt() >= (is_spread() ? kBoundBurstsFrom / 2 : kBoundBurstsFrom);
   }
+  [[nodiscard]] bool wants_rate() const {
+    return wants_spreading() || wants_bounded_bursts() || parts_.congestion.is_paced();
+  }
   void choose_spreading() const;
+  void space_packets(std::uint64_t window, Instant now) const;
 
   Parts parts_;
 };

@@ -1,7 +1,9 @@
 // Effect of congestion control on a queue, in virtual time: flows from as many hosts through one router's port
 // (tests/sim/bottlenecks/bottleneck.h), all from the start; only the full queue drops.
 //   queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N] [--reads]
-// With --reads the receiver requests the data that the others would write. One line of tab-separated values a point:
+//                 [--absent EVERY_MS,MOST_MS]
+// With --reads the receiver requests the data that the others would write. With --absent each host has no core for up
+// to MOST_MS, every EVERY_MS. One line of tab-separated values a point:
 //   SEED RATE_GBIT RTT_US QUEUE_BDP FLOWS  FIRST  LATER  SHARE  JAIN  REACHED_MS  NETWORK
 // FIRST, LATER: of the packets that came to the queue in the first second, and after it, those dropped, in percent.
 // SHARE, JAIN: of the second half. REACHED_MS: from the start to the end of the first step (a hundredth of the time) in
@@ -9,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -24,6 +27,14 @@ struct Point {
   std::uint32_t flows;
 };
 
+// For all points.
+struct Options {
+  std::uint64_t seed = 1;
+  bool reads = false;
+  std::string absent{};  // as given
+  sim::Stalls stalls{};
+};
+
 // Round trips that a flow needs to find its rate, at least the first second and another: but no more packets than a
 // machine simulates in half a minute.
 Duration lasting(const Point& point) {
@@ -32,7 +43,7 @@ Duration lasting(const Point& point) {
   return Duration::from_ns(static_cast<std::int64_t>(1e9 * std::min(std::max(2.0, 60 * point.rtt_us / 1e6), most)));
 }
 
-BottleneckConfig config_of(const Point& point, std::uint64_t seed, bool reads) {
+BottleneckConfig config_of(const Point& point, const Options& options) {
   const double content = point.gbit * 1e9 / 8 * point.rtt_us / 1e6;
   BottleneckConfig config;
   config.flows = point.flows;
@@ -47,17 +58,20 @@ BottleneckConfig config_of(const Point& point, std::uint64_t seed, bool reads) {
   config.together = lasting(point);
   config.step = config.together / 100;
   config.sample = std::max(config.step / 16, Duration::from_ns(1000));
-  config.seed = seed;
-  config.reads = reads;
+  config.seed = options.seed;
+  config.reads = options.reads;
+  config.host = [stalls = options.stalls](sim::HostConfig& host) { host.stalls = stalls; };
   return config;
 }
+
+Duration milliseconds(const char* text) { return 1_ms * static_cast<std::int64_t>(std::strtol(text, nullptr, 10)); }
 
 double percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void print(const Point& point, std::uint64_t seed, bool reads) {
-  const BottleneckConfig config = config_of(point, seed, reads);
+void print(const Point& point, const Options& options) {
+  const BottleneckConfig config = config_of(point, options);
   BottleneckResult r = run_bottleneck(config);
   const Instant begin{};
   BottleneckStep first, before;
@@ -73,25 +87,25 @@ void print(const Point& point, std::uint64_t seed, bool reads) {
     completed_before = completed;
   }
   const BottleneckStep& last = r.course.back();
-  std::printf("%llu\t%g\t%g\t%g\t%u\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%s\n", static_cast<unsigned long long>(seed),
-              point.gbit, point.rtt_us, point.queue_bdp, point.flows, percent(first.dropped, first.offered),
+  std::printf("%llu\t%g\t%g\t%g\t%u\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%s%s%s\n",
+              static_cast<unsigned long long>(options.seed), point.gbit, point.rtt_us, point.queue_bdp, point.flows,
+              percent(first.dropped, first.offered),
               percent(last.dropped - first.dropped, last.offered - first.offered), r.share, r.jain, reached,
-              r.network.c_str());
+              r.network.c_str(), options.absent.empty() ? "" : ";absent=", options.absent.c_str());
   std::fflush(stdout);
 }
 
 int run(int argc, char** argv) {
   std::vector<double> rates{0.1, 1, 10, 100}, rtts{10, 100, 1000, 10'000, 100'000}, queues{0.1, 0.25, 1, 4},
       flows{2, 8, 64};
-  std::uint64_t seed = 1;
-  bool reads = false;
+  Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const bool more = i + 1 < argc;
     if (word == "--quick") {
       rates = {1}, rtts = {100}, queues = {1}, flows = {2};
     } else if (word == "--reads") {
-      reads = true;
+      options.reads = true;
     } else if (word == "--rate" && more) {
       rates = {std::strtod(argv[++i], nullptr)};
     } else if (word == "--rtt" && more) {
@@ -101,10 +115,14 @@ int run(int argc, char** argv) {
     } else if (word == "--flows" && more) {
       flows = {std::strtod(argv[++i], nullptr)};
     } else if (word == "--seed" && more) {
-      seed = std::strtoull(argv[++i], nullptr, 10);
+      options.seed = std::strtoull(argv[++i], nullptr, 10);
+    } else if (word == "--absent" && more && std::strchr(argv[i + 1], ',') != nullptr) {
+      options.absent = argv[++i];
+      options.stalls = {milliseconds(argv[i]), milliseconds(std::strchr(argv[i], ',') + 1)};
     } else {
-      std::fprintf(
-          stderr, "queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N] [--reads]\n");
+      std::fprintf(stderr,
+                   "queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N] [--reads] "
+                   "[--absent EVERY_MS,MOST_MS]\n");
       return 2;
     }
   }
@@ -113,7 +131,7 @@ int run(int argc, char** argv) {
     for (const double rtt : rtts) {
       if (rate * rtt > 100'000) continue;  // 12.5 MB on the path
       for (const double queue : queues) {
-        for (const double count : flows) print({rate, rtt, queue, static_cast<std::uint32_t>(count)}, seed, reads);
+        for (const double count : flows) print({rate, rtt, queue, static_cast<std::uint32_t>(count)}, options);
       }
     }
   }

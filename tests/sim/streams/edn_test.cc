@@ -101,7 +101,7 @@ TEST(Edn, BeyondItsBoundTheReceiverDetectsTheDrops) {
   EXPECT_LE(bounded.notices, milliseconds + 1);
   EXPECT_GT(bounded.notices, milliseconds / 2);
   EXPECT_GT(bounded.notices_limited, bounded.notices);
-  EXPECT_LE(bounded.by_edn, bounded.notices);
+  EXPECT_LE(bounded.by_edn, bounded.notices + bounded.queue_dropped) << "a full queue drops several packets in a row";
   EXPECT_GE(bounded.promoted, bounded.notices_limited * 9 / 10);
   EXPECT_GE(bounded.retransmitted, bounded.lost * 9 / 10);
   EXPECT_EQ(bounded.timeouts, 0u);

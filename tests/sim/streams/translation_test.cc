@@ -24,7 +24,7 @@ TEST(Translation, LengthensTheRoundTripThatTheSenderMeasures) {
   config.translation = fabric::RttTranslator::Config{.increment = {.longest = 200_us}};
   const StreamResult translated = run_stream(config);
   EXPECT_GT(translated.rewritten, 100u);
-  EXPECT_GT(translated.srtt, alone.srtt + 150_us);
+  EXPECT_GT(translated.srtt, alone.srtt + 100_us);
   EXPECT_LT(translated.srtt, alone.srtt + 400_us);
   EXPECT_GT(translated.share, 0.97 * alone.share);
   EXPECT_EQ(translated.retransmitted, translated.queue_dropped);

@@ -39,6 +39,7 @@ class Rounds {
     }
   }
   void lose_half() { lose_half_ = true; }  // of the next round
+  [[nodiscard]] Instant now() const { return now_; }
 
  private:
   DelayWindow& window_;
@@ -121,6 +122,158 @@ TEST(DelayWindowRounds, OnAShortPathAWindowThatIsNotFullIsLeftAlone) {
   const std::uint64_t before = window.bytes(), posted = before / 2;
   rounds.run(50, 300_us, posted);
   EXPECT_GE(window.bytes(), before);
+}
+
+// A peer's credit ends each round at 7/8 of the window: such a flow shrinks for a queue, and does not grow.
+TEST(DelayWindowRounds, OnAShortPathARoundThatCreditBoundsAdaptsDownwards) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(9, 20_us);
+  rounds.run(3, 300_us);
+  rounds.run(2, 20_us);
+  rounds.run(8, 20_us, window.bytes() / 2);  // until all of it is allowed
+  const std::uint64_t before = window.bytes(), posted = before / 8 * 7;
+  rounds.run(8, 20_us, posted);
+  EXPECT_EQ(window.bytes(), before);
+  rounds.run(4, 300_us, posted);
+  EXPECT_LT(window.bytes(), before);
+}
+
+// The window's packets in flight are acknowledged at once after 500 us, all of them or all but a fifth.
+TEST(DelayWindowRounds, ASilenceCountsOnlyInARoundThatDeliveredItsFlight) {
+  for (const bool loses : {false, true}) {
+    DelayWindow window;
+    Instant now = Instant{} + 1_s;
+    const auto acknowledge = [&](std::uint64_t bytes, Duration rtt, Duration after) {
+      window.on_acknowledgement(bytes, rtt, true, now = now + after);
+    };
+    for (int i = 0; i < 20'000; ++i) {  // 1 Gbit/s: beyond 200 us the window is its own queue
+      const auto rtt = Duration::from_ns(static_cast<std::int64_t>(window.bytes() * 8));
+      acknowledge(1250, std::max(200_us, rtt), 10_us);
+    }
+    ASSERT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing);
+    const std::uint64_t flight = window.bytes();
+    acknowledge(flight, 300_us, 300_us);  // a round begins
+    acknowledge(1250, 300_us, 10_us);
+    acknowledge(loses ? flight * 4 / 5 : flight, 510_us, 500_us);
+    EXPECT_EQ(window.queueing(), loses ? DelayWindowConfig{}.target_queueing : 500_us) << loses;
+  }
+}
+
+// A loss in a queue beyond the target, at 16 KiB.
+TEST(DelayWindowRounds, ACrowdedFlowNeitherNotesNorBridgesASilence) {
+  DelayWindow window;
+  Instant now = Instant{} + 1_s;
+  const auto acknowledge = [&](std::uint64_t bytes, Duration rtt) {
+    window.on_acknowledgement(bytes, rtt, true, now = now + rtt);
+  };
+  acknowledge(4096, 100_us);
+  window.on_timeout();
+  window.on_timeout();
+  for (int i = 0; i < 3; ++i) acknowledge(window.bytes(), 1_ms);
+  EXPECT_GT(window.bridge_bytes(now + 4_ms), 0u);
+  EXPECT_TRUE(window.next_bridge(0));
+  window.on_loss(4096, 4096, now);
+  ASSERT_TRUE(window.is_paced());
+  EXPECT_EQ(window.bridge_bytes(now + 4_ms), 0u);
+  EXPECT_FALSE(window.next_bridge(0));
+  acknowledge(window.bytes(), 200_us);
+  acknowledge(window.bytes() / 2, 200_us);
+  now = now + 1_ms;
+  acknowledge(window.bytes(), 300_us);
+  EXPECT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing);
+}
+
+// Round trips of a window that timeouts made small, so that one lost packet in a queue makes the flow crowded.
+class SmallWindow {
+ public:
+  explicit SmallWindow(Duration base) : base_(base) {
+    acknowledge({base});
+    window.on_timeout();
+    window.on_timeout();
+    for (int i = 0; i < 3; ++i) acknowledge(in_queue());
+  }
+  void acknowledge(const RoundTrip& trip) { window.on_acknowledgement(4096, trip, true, now = now + trip.whole); }
+  void lose(Duration after = {}) { window.on_loss(4096, 4096, now + after); }
+  [[nodiscard]] RoundTrip in_queue(Duration waited = {}) const { return {base_ + 10_ms + waited, waited}; }
+
+  DelayWindow window;
+  Instant now = Instant{} + 1_s;
+
+ private:
+  Duration base_;
+};
+
+// A packet waited in a host for longer than the target: what collected meanwhile left in a burst, and the queue dropped
+// some of it.
+TEST(DelayWindowRounds, AfterAHostsAbsenceALossMakesNoCrowd) {
+  struct Case {
+    Duration base, longest, after;
+    bool crowded;
+  };
+  for (const auto& [base, longest, after, crowded] : {
+           Case{100_us, 100_us, 0_ms, true}, Case{100_us, 101_us, 134_ms, false}, Case{100_us, 101_us, 135_ms, true},
+           Case{20_ms, 1250_us, 0_ms, true},  // the target is a sixteenth of the path
+           Case{20_ms, 1251_us, 159_ms, false}, Case{20_ms, 1251_us, 161_ms, true},  // eight round trips
+       }) {
+    SmallWindow flow{base};
+    flow.acknowledge(flow.in_queue(longest));
+    flow.lose(after);
+    EXPECT_EQ(flow.window.is_paced(), crowded) << base.ns() << ' ' << longest.ns() << ' ' << after.ns();
+  }
+}
+
+TEST(DelayWindowRounds, AHostsAbsenceEndsACrowd) {
+  SmallWindow flow{100_us};
+  flow.lose();
+  ASSERT_TRUE(flow.window.is_paced());
+  flow.acknowledge(flow.in_queue(100_us));
+  EXPECT_TRUE(flow.window.is_paced());
+  flow.acknowledge(flow.in_queue(101_us));
+  EXPECT_FALSE(flow.window.is_paced());
+}
+
+// A loss while the queue stands takes a sixteenth of the window, and growth that is only added.
+TEST(DelayWindowRounds, AfterALossInALongQueueNothingIsAddedForAWhile) {
+  std::uint64_t after[2];
+  for (const bool loses : {false, true}) {
+    DelayWindow window;
+    Rounds rounds{window};
+    rounds.run(2, 20_us);
+    rounds.run(20, 115_us);
+    if (loses) window.on_loss(4096, 4096, Instant{} + 2_s);
+    const std::uint64_t before = window.bytes();
+    rounds.run(1, 115_us);
+    if (loses) {
+      EXPECT_LE(window.bytes(), before - before / 16);
+    }
+    rounds.run(8, 115_us);
+    after[loses ? 1 : 0] = window.bytes();
+  }
+  EXPECT_LT(after[1] + 8 * 1024, after[0]);
+}
+
+// Whatever the queue is, and whatever was lost, a window adds the same in each round once a host was absent.
+TEST(DelayWindowRounds, AfterAHostsAbsenceTheAdditivePartIsAConstant) {
+  for (const bool absent : {false, true}) {
+    std::uint64_t after[2];
+    for (const bool loses : {false, true}) {
+      DelayWindow window;
+      Rounds rounds{window};
+      rounds.run(2, 20_us);
+      rounds.run(20, 115_us);
+      const Instant now = rounds.now();
+      if (absent) window.on_acknowledgement(4096, {300_us, 185_us}, true, now);
+      if (loses) window.on_loss(4096, 4096, now);
+      rounds.run(9, 115_us);
+      after[loses ? 1 : 0] = window.bytes();
+    }
+    if (absent) {
+      EXPECT_EQ(after[1], after[0]);
+    } else {
+      EXPECT_LT(after[1] + 8 * 1024, after[0]);
+    }
+  }
 }
 
 // Rounds of a window that is spread, as `Rounds`; its rate bounds the bytes of a round.

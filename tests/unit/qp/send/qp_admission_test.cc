@@ -72,6 +72,26 @@ TEST(Admission, TheSmallestLimitHoldsBack) {
   EXPECT_EQ(by_window.limits().limit(5, 0, true), Limit::kWindow) << "a request occupies the PSNs of its responses";
 }
 
+// Its rate bounds parts of packets (sending_rate.h).
+TEST(Admission, AWindowOfOneOfManyFlowsAdmitsWholePackets) {
+  for (const bool crowded : {false, true}) {
+    Sender sender;
+    sender.congestion.on_acknowledgement(0, {100_us}, false, sender.now);
+    sender.congestion.on_timeout();
+    sender.congestion.on_timeout();
+    for (int i = 0; i < 8; ++i) sender.congestion.on_acknowledgement(0, {1_ms}, false, sender.now);
+    if (crowded) sender.congestion.on_loss(kMtu, kMtu, sender.now);
+    ASSERT_EQ(sender.congestion.bytes(), 16 * 1024u);
+    sender.send(15);
+    sender.send(1, 1);
+    EXPECT_EQ(sender.one(kMtu - 1), Limit::kNone);
+    EXPECT_EQ(sender.one(kMtu), crowded ? Limit::kNone : Limit::kCongestion);
+    EXPECT_EQ(sender.limits().congestion_admits(kMtu), crowded);
+    sender.send(1);
+    EXPECT_EQ(sender.one(kMtu), Limit::kCongestion);
+  }
+}
+
 // The peer's window begins at the base of its acknowledgements, not where responses are missing.
 TEST(Admission, ThePeersWindowBeginsAtWhatItHasExecuted) {
   Sender sender;

@@ -32,6 +32,15 @@ struct Sender : test::SenderParts {
   }
   // The window no longer doubles.
   void end_start() { congestion.on_timeout(); }
+  // One of many flows behind a queue: a quarter of the first window, and a loss while acknowledgements see 900 us of
+  // queue.
+  void crowd() {
+    path(100_us);
+    end_start();
+    end_start();
+    for (int i = 0; i < 8; ++i) congestion.on_acknowledgement(0, {1_ms}, false, now);
+    congestion.on_loss(kMtu, kMtu, now);
+  }
   void round_trip(Duration trip) { rtt.sample(trip, now); }
   void spread(std::uint64_t window = kWindow) {
     if (rate().may_spread()) rate().spread(window, now);
@@ -340,6 +349,82 @@ TEST(SendingRate, ABurstIsAPartOfTheWindow) {
   EXPECT_EQ(burst_of(2_ms, 1'000), kWindow / 4);
   EXPECT_EQ(burst_of(8_ms, 20'000), 20'000U) << "or as configured";
   EXPECT_EQ(burst_of(2_ms, 20'000), 20'000U);
+}
+
+// --- one of many flows (congestion/crowding.h) ---
+
+// 32 KiB in a latest round trip of 1 ms: 262'144'000 bit/s.
+TEST(SendingRate, ACrowdedWindowLeavesPacketByPacketInTheLatestRoundTrip) {
+  Sender sender;
+  sender.round_trip(100_us);
+  sender.spread();
+  ASSERT_FALSE(sender.signals);
+  sender.crowd();
+  ASSERT_TRUE(sender.congestion.is_paced());
+  sender.spread(32 * 1024);
+  ASSERT_TRUE(sender.is_spread());
+  EXPECT_FALSE(sender.is_whole());
+  EXPECT_EQ(sender.bits(), 262'144'000U);
+  EXPECT_EQ(sender.burst(), 1U) << "one packet may be longer";
+  sender.signals->spread->spend(kWindow / 64);
+  EXPECT_EQ(sender.burst(), 0U);
+  sender.pass(31_us);  // 1024 bytes take 31.25 us
+  EXPECT_EQ(sender.burst(), 0U);
+  sender.pass(1_us);
+  EXPECT_EQ(sender.burst(), 1U);
+  sender.spread(256);
+  EXPECT_EQ(sender.bits(), 2'048'000U) << "the least window";
+  sender.spread(1);
+  EXPECT_EQ(sender.bits(), 8'000U) << "less than another rate's limit";
+}
+
+TEST(SendingRate, ACrowdedWindowOfALongPathIsSpacedTooAndSpreadAgainAfterIt) {
+  Sender sender;
+  sender.path(8_ms);
+  sender.round_trip(8_ms);
+  sender.spread();
+  ASSERT_TRUE(sender.is_whole());
+  sender.end_start();
+  sender.end_start();
+  for (int i = 0; i < 8; ++i) sender.congestion.on_acknowledgement(0, {16_ms}, false, sender.now);
+  sender.congestion.on_loss(sender.kMtu, sender.kMtu, sender.now);
+  ASSERT_TRUE(sender.congestion.is_paced());
+  sender.spread(32 * 1024);
+  EXPECT_TRUE(sender.is_whole());
+  EXPECT_EQ(sender.bits(), 32 * 1024 * 8 * 1000U / 16);
+}
+
+TEST(SendingRate, ItEndsWhenTheFlowIsNoLongerOneOfMany) {
+  Sender sender;
+  sender.round_trip(100_us);
+  sender.crowd();
+  sender.spread();
+  ASSERT_TRUE(sender.is_spread());
+  for (int round = 0; round < 200 && sender.congestion.is_paced(); ++round) {
+    sender.pass(110_us);
+    sender.congestion.on_acknowledgement(sender.congestion.bytes(), {100_us}, true, sender.now);
+  }
+  ASSERT_FALSE(sender.congestion.is_paced());
+  sender.spread();
+  EXPECT_FALSE(sender.is_spread());
+}
+
+TEST(SendingRate, AWindowThatBoundsNothingIsNotSpaced) {
+  for (const CongestionControl control : {CongestionControl::kNone, CongestionControl::kTimely}) {
+    SCOPED_TRACE(static_cast<int>(control));
+    Sender sender;
+    sender.round_trip(100_us);
+    sender.crowd();
+    ASSERT_TRUE(sender.congestion.is_paced());
+    sender.choose(control);
+    EXPECT_FALSE(sender.congestion.is_paced());
+    sender.congestion.on_acknowledgement(0, {1_ms}, false, sender.now);
+    EXPECT_FALSE(sender.congestion.is_paced());
+    sender.spread();
+    EXPECT_FALSE(sender.is_spread());
+    sender.choose(CongestionControl::kWindow);
+    EXPECT_TRUE(sender.congestion.is_paced()) << "it goes on measuring";
+  }
 }
 
 TEST(SendingRate, TheSameSettingsLeaveAPacedWindowAsItIs) {

@@ -1,4 +1,4 @@
-"""README's figures of switches that take part: programs over the lab, on the same network except for the switch's
+"""The figures of docs/howto/switches.md: programs over the lab, on the same network except for the switch's
 functions. switches_lab.py BUILD DIRECTORY [REPETITIONS]"""
 import sys
 

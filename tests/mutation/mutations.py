@@ -409,4 +409,38 @@ MUTATIONS = [
         "too_many || was_silent || ": "too_many || ",
     }),
     *FAST_PATHS,
+    # --- flows behind one queue, hosts that lose their core ---
+    ("a host's absence ends no crowd", "congestion/delay_window.cc", {
+        "    silence_.on_absence(now);\n    end_crowd();\n": "    silence_.on_absence(now);\n",
+    }),
+    ("losses soon after a host's absence make a crowd", "congestion/delay_window.cc", {
+        "const bool excused = absent || by_queue_.is_excused(now);": "const bool excused = by_queue_.is_excused(now);",
+    }),
+    ("a loss soon after a host's absence leaves the additive part out", "congestion/delay_window.cc", {
+        "  if (!absent) additive_.on_loss();": "  additive_.on_loss();",
+    }),
+    ("a queue takes from the additive part though a host was absent", "congestion/delay_window.cc", {
+        "additive_.bytes(allowed, absent ? allowed : base_rtt() + met_);": "additive_.bytes(allowed, base_rtt() + met_);",
+    }),
+    ("a drain soon after a host's absence shows a crowd", "congestion/delay_window.cc", {
+        "  if (!silence_.was_absent(base_rtt(), now)) crowding_.on_drained": "  crowding_.on_drained",
+    }),
+    ("a host's absence is forgotten at once", "congestion/host_silence.cc", {
+        "  return absent_at_ && now - *absent_at_ <": "  return absent_at_ && now - *absent_at_ + 1_s <",
+    }),
+    ("random losses of a crowded flow are never found out", "congestion/delay_window.cc", {
+        "if (window_ >= kConfig.min_bytes && by_queue_.on_loss(bytes, packet_bytes, now)) {": "if (window_ > 1'000'000'000 && by_queue_.on_loss(bytes, packet_bytes, now)) {",
+    }),
+    ("a crowded flow notes silences", "congestion/crowding.h", {
+        "return !crowded_; }\n  [[nodiscard]] bool may_bridge": "return true; }\n  [[nodiscard]] bool may_bridge",
+    }),
+    ("a crowded flow bridges the silence of a loss", "congestion/crowding.h", {
+        "return !crowded_ || calm_ >= CrowdingConfig{}.bridge_rounds;": "return true;",
+    }),
+    ("a crowded flow's small window leaves in bursts", "congestion/crowding.h", {
+        "return crowded_ && window < CrowdingConfig{}.paced_bytes;": "return false;",
+    }),
+    ("a drain makes no flow crowded", "congestion/crowding.cc", {
+        "  crowded_ = shared_ = true;\n": "",
+    }),
 ]

@@ -253,6 +253,37 @@ TEST(DelayWindowRounds, AfterALossInALongQueueNothingIsAddedForAWhile) {
   EXPECT_LT(after[1] + 8 * 1024, after[0]);
 }
 
+// A drain that empties a queue, in a flow whose rounds want less than 16 KiB, shows other flows: or hosts that were
+// absent.
+TEST(DelayWindowRounds, AfterAHostsAbsenceADrainShowsNoCrowd) {
+  for (const bool absent : {false, true}) {
+    SmallWindow flow{100_us};
+    const Duration waited = absent ? 101_us : 100_us;
+    bool drained = false;
+    for (int i = 0; i < 60 && !flow.window.is_paced(); ++i) {
+      const bool drains = flow.window.bytes() < DelayWindowConfig{}.min_bytes;
+      drained = drained || drains;
+      flow.acknowledge(drains ? RoundTrip{100_us + waited, waited} : flow.in_queue(waited));
+    }
+    ASSERT_TRUE(drained);
+    EXPECT_EQ(flow.window.is_paced(), !absent);
+  }
+}
+
+// Beyond the target of queueing the additive part is next to nothing.
+TEST(DelayWindowRounds, AfterAHostsAbsenceALongQueueTakesNothingOffTheAdditivePart) {
+  std::uint64_t after[2];
+  for (const bool absent : {false, true}) {
+    DelayWindow window;
+    Rounds rounds{window};
+    rounds.run(2, 20_us);
+    if (absent) window.on_acknowledgement(4096, {300_us, 185_us}, true, rounds.now());
+    rounds.run(20, 170_us);
+    after[absent ? 1 : 0] = window.bytes();
+  }
+  EXPECT_GT(after[1], after[0] + 6 * 1024);
+}
+
 // Whatever the queue is, and whatever was lost, a window adds the same in each round once a host was absent.
 TEST(DelayWindowRounds, AfterAHostsAbsenceTheAdditivePartIsAConstant) {
   for (const bool absent : {false, true}) {

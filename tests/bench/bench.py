@@ -93,11 +93,10 @@ class Bench:
         results.forget({(each.measure, each.system) for each in self.readings})
         results.add(self.readings)
         goals = report.Goals(results)
-        bound = bounds.Bounds(results, goals)
-        bound.into(results)
+        bounds.Bounds(results, goals).into(results)
         results.write(path)
         report.pictures(results, folder)
-        parts = {**report.tables(results), "goals": goals.markdown(), "bounds": bound.markdown(), "machine": self.machine()}
+        parts = {**report.parts(path), "machine": self.machine()}
         if document:
             report.fill(document, parts)
         return parts

@@ -26,7 +26,7 @@ QUEUE_PAIRS, QUEUE_PAIRS_QUICK = (1, 100, 1000, 20_000), (1, 1000)
 def many_queue_pairs(build, mtu, quick):
     """The library, and as many connections of the minimal transport over UDP sockets."""
     rows = (("message_ns", "ns a message"), ("message_cpu_ns", "CPU ns a message, client"), ("bytes", "resident bytes a queue pair, used"),
-            ("create_us", "us to create one"), ("connect_us", "us to connect one, numbers told by TCP"))
+            ("create_us", "us to create one"), ("connect_us", "us to connect one, numbers exchanged by TCP"))
 
     def packets(lab):
         """Of messages and of their acknowledgements, by the client's host up to now."""

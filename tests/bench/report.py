@@ -107,12 +107,13 @@ def tables(results):
         for mtu in results.mtus(measure):
             parts.append(f"{TITLES.get(measure, measure)}; MTU {mtu}; median (least .. most)\n\n" + grid(results, measure, mtu, ""))
         if measure in PICTURES:
-            parts.append(f"![{measure} over size](figures/{measure}-over-size.svg)\n")
+            parts.append(f"![{measure} over size](../figures/{measure}-over-size.svg)\n")
         out[measure] = "\n".join(parts)
     return out
 
 
-PICTURES = {"bandwidth": ("Gbit/s", [0.001, 0.01, 0.1, 1, 10, 100]), "latency": ("us", [1, 10, 100, 1000, 10000, 100000])}
+MACHINE = "Two hosts of one machine (two virtual processors), a veth pair without a limit of its rate; path MTU 4096 at MTU 9000, 1024 at MTU 1500."
+PICTURES = {"bandwidth": ("bandwidth, Gbit/s", [0.001, 0.01, 0.1, 1, 10, 100]), "latency": ("latency, one way, us", [1, 10, 100, 1000, 10000, 100000])}
 
 
 class Goals:
@@ -202,7 +203,18 @@ def pictures(results, folder):
         for mtu in mtus:
             panels.append((f"MTU {mtu}", [(name, [(x, results.median(measure, name, mtu, x)) for x in names if results.median(measure, name, mtu, x) is not None]) for name in systems]))
         shown = [x for x in names if any(x == key[3] for key in results.of(measure))]
-        figure(os.path.join(folder, f"{measure}-over-size.svg"), TITLES[measure].rsplit(",", 1)[0], Axis("message size, bytes", shown, steps=True), Axis(label, ticks, log=True), panels)
+        most = max(row[4] for row in results.of(measure).values())
+        figure(os.path.join(folder, f"{measure}-over-size.svg"), TITLES[measure].rsplit(",", 1)[0], f"{MACHINE} Medians of 1 to {most} runs.",
+               Axis("message size, bytes", shown, steps=True), Axis(label, ticks, log=True), panels, direct=False)
+
+
+def parts(path):
+    """The document's parts that hold numbers of a file of results, from the file alone: they cannot differ from it."""
+    import bounds  # it needs this module
+    results = Results()
+    results.read(path)
+    goals = Goals(results)
+    return {**tables(results), "goals": goals.markdown(), "bounds": bounds.Bounds(results, goals).markdown()}
 
 
 def fill(path, parts):
@@ -214,3 +226,9 @@ def fill(path, parts):
         text = marks.sub(lambda found: found.group(1) + "\n" + part + "\n" + found.group(2), text)
     with open(path, "w") as file:
         file.write(text)
+
+
+if __name__ == "__main__":  # pictures again, from the numbers in a folder:   report.py FOLDER
+    known = Results()
+    known.read(os.path.join(sys.argv[1], "performance.tsv"))
+    pictures(known, sys.argv[1])

@@ -17,6 +17,9 @@ import xml.etree.ElementTree
 import cases
 import management
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "figures"))
+import pictures  # noqa: E402
+
 SECONDS = management.TIMEOUT_SECONDS
 PORT = "18520"
 OPERATIONS = ("write", "read", "send", "atomic")
@@ -145,7 +148,8 @@ def outputs(lab_):
             with open(file, "w", encoding="utf-8") as out:
                 json.dump(result, out)
         root = xml.etree.ElementTree.parse(os.path.join(directory, "picture.svg")).getroot()
-        assert len([part for part in root if part.tag.endswith("polyline")]) == 2, "two diagrams"
+        assert len([part for part in root.iter() if part.tag.endswith("polyline")]) == 2, "two diagrams"
+        assert not pictures.faults(os.path.join(directory, "picture.svg")), pictures.faults(os.path.join(directory, "picture.svg"))
         compared = lab_.measure("h2", "--compare", *files)
         assert compared["differs"] == [] and {"goodput", "latency p50"} <= {row["metric"] for row in compared["metrics"]}, compared
         assert "no result of" in lab_.measure("h2", "--compare", files[0], "/dev/null", code=1)

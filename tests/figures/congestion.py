@@ -6,7 +6,9 @@ import sys
 from chart import Axis, figure, table
 from same_network import Difference, TOLERANCE, checked, same_networks, same_simulated
 
-PLACES = {"dc": "data centre, 20 us", "wan": "10 ms behind it"}
+PLACES = {"dc": "data centre, 20 us", "wan": "10 ms each way"}
+NETWORK = "Simulator; port 10 Gbit/s, queue 1 MB (data centre) and 16 MB (10 ms); path MTU 4096; medians of three seeds."
+NO_REACTION = " unknown: the queue was long before the second half of the flows began. No point: it never shrinks, or stays below 64 KB."
 ALONE, FLOWS = "1", ["2", "4", "8", "16"]
 
 
@@ -47,13 +49,13 @@ def draw(points, ways, directory):
         middles = {(way, each): points[place, way, each].middle(column) for way in ways for each in FLOWS}
         return [(way, [(float(each), middles[way, each] / unit) for each in FLOWS if middles[way, each] is not None]) for way in ways]
 
-    flows = Axis("flows", [float(each) for each in FLOWS], steps=True)
-    for name, title, column, axis in (
-            ("reaction", "From congestion to reaction", "reaction_us", Axis("ms until the queue shrinks", [0.01, 0.1, 1, 10, 100], log=True)),
-            ("queue", "Queue, 99th percentile", "queue_p99_kb", Axis("MB", [0.01, 0.1, 1, 10, 100], log=True)),
-            ("throughput", "Throughput", "share", Axis("of the bottleneck", [0, 0.25, 0.5, 0.75, 1])),
-            ("fairness", "Fairness", "jain", Axis("Jain's index", [0, 0.25, 0.5, 0.75, 1]))):
-        figure(f"{directory}/congestion-{name}.svg", title, flows, axis,
+    flows = Axis("flows through the port, number", [float(each) for each in FLOWS], steps=True)
+    for name, title, column, axis, note in (
+            ("reaction", "From congestion to reaction", "reaction_us", Axis("until the queue shrinks, ms", [0.01, 0.1, 1, 10, 100], log=True, none="unknown"), NO_REACTION),
+            ("queue", "Queue, 99th percentile", "queue_p99_kb", Axis("queue, MB", [0.01, 0.1, 1, 10, 100], log=True), ""),
+            ("throughput", "Throughput", "share", Axis("share of the bottleneck", [0, 0.25, 0.5, 0.75, 1], high=1.1), ""),
+            ("fairness", "Fairness", "jain", Axis("Jain's index, 1 = equal", [0, 0.25, 0.5, 0.75, 1], high=1.05), "")):
+        figure(f"{directory}/congestion-{name}.svg", title, NETWORK + note, flows, axis,
                [(label, lines(place, column)) for place, label in PLACES.items()])
 
 

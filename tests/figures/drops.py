@@ -8,6 +8,9 @@ from same_network import Difference, checked, same_networks, same_simulated, sho
 SIZES = {"google": "Google RPCs", "webserver": "Facebook web server"}
 LOSSES = ["0.1", "1", "10", "20"]
 PACKET_BYTES = 1024
+NETWORK = "Simulator; link 25 Gbit/s, 5 us each way, load 5 %; path MTU 1024; one run of 10,000 flows (Google) and 1,000 (web server) a point."
+INCAST = ("Simulator; links 25 Gbit/s, 5 us each way, load 60 %, queue 64 KiB; path MTU 1024; one run of 10,000 flows (Google) and 1,000 "
+          "(web server). The slowest flow has no place on a logarithmic axis.")
 WIDE_KB = "256"  # of the queues of the incasts: drops nothing
 TIMEOUTS = "timeouts"  # a kind of its own: the gain's dependence in an incast
 
@@ -39,21 +42,24 @@ def over_loss(rows, sizes, way, column):
             if (row["kind"], row["sizes"], row["way"]) == ("random", sizes, way) and row["loss_percent"] in LOSSES]
 
 
-# How many flows took longer: a cumulative distribution hides that in its upper corner.
-def longer(curve, sizes, way):
-    return [(float(time), max(1 - float(share), 1e-4)) for _, s, w, share, time in curve if (s, w) == (sizes, way)]
+# How many flows took longer: a cumulative distribution hides that in its upper corner. Nothing took longer than the
+# slowest flow: its share would be zero.
+def longer(curve, sizes, way, flows):
+    found = [(float(time), 1 - float(share)) for _, s, w, share, time in curve if (s, w) == (sizes, way)]
+    return [(time, share) for time, share in found if share > 0.99 / flows]
 
 
 def draw(rows, curve, directory):
     ways = ways_of(rows)
     losses = Axis("packets dropped at random, %", [float(loss) for loss in LOSSES], steps=True)
-    times = Axis("flow completion time, us", [10, 100, 1000, 10_000, 100_000], log=True)
-    figure(f"{directory}/fct-over-loss.svg", "Flow completion time over random drops", losses, times,
+    times = Axis("flow completion time, us", [10, 100, 1000, 10_000, 100_000, 1_000_000], log=True)
+    figure(f"{directory}/fct-over-loss.svg", "Flow completion time over random drops", NETWORK, losses, times,
            [(f"{title}: {name}", [(way, over_loss(rows, sizes, way, column)) for way in ways])
             for sizes, title in SIZES.items() for name, column in (("mean", "mean_us"), ("99th percentile", "p99_us"))])
-    shares = Axis("share of flows that take longer", [1e-4, 1e-3, 1e-2, 1e-1, 1], log=True)
-    figure(f"{directory}/incast.svg", "Six senders to one receiver: who takes longer", times, shares,
-           [(title, [(way, longer(curve, sizes, way)) for way in ways]) for sizes, title in SIZES.items()])
+    flows = {row["sizes"]: int(row["flows"]) for row in rows if row["kind"] == "incast"}
+    shares = Axis("share of the flows that take longer", [1e-4, 1e-3, 1e-2, 1e-1, 1], log=True, low=5e-5)
+    figure(f"{directory}/incast.svg", "Six senders to one receiver: flows that take longer", INCAST, Axis(times.label, times.ticks[:-1], log=True), shares,
+           [(title, [(way, longer(curve, sizes, way, flows[sizes])) for way in ways]) for sizes, title in SIZES.items()], direct=False)
 
 
 def tables(rows, directory):

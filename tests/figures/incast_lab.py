@@ -128,8 +128,10 @@ def main(build, directory, repetitions):
     longer = lambda times: [(times[min(int(len(times) * (1 - part)), len(times) - 1)] / 1000, part) for part in (1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)]
     longest = max(times[-1] for times in all_of.values()) / 1000
     ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000) if tick < 2 * longest]
-    figure(f"{directory}/incast-lab.svg", "Six senders to one receiver, real sockets: who takes longer", Axis("half an exchange, ms", ticks, log=True),
-           Axis("share that takes longer", shares, log=True), [("ib_send_lat, 64 KiB", [(way, longer(all_of[way])) for way in WAYS])])
+    figure(f"{directory}/incast-lab.svg", "Six senders to one receiver, real sockets: exchanges that take longer",
+           f"Lab on one machine; {' '.join(NETWORK)} --queue {QUEUE}; {repetitions} runs of {SENDERS * ITERATIONS} exchanges of {BYTES} bytes.",
+           Axis("half an exchange, ms", ticks, log=True), Axis("share of the exchanges that take longer", shares, log=True),
+           [("ib_send_lat, 64 KiB", [(way, longer(all_of[way])) for way in WAYS])])
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from chart import Axis, figure, table
 from same_network import TOLERANCE, checked, same_networks, same_simulated
 
 EVENTS = {"link": "the second one's link can do a twentieth", "host": "the second one stands still"}
-LISTS = {"off": "without the managed list", "on": "with it"}
+LISTS = {"off": "without the managed list", "on": "with the managed list"}
 PLACES = {"simulator": "simulated", "lab": "in the lab"}
+NETWORK = "Simulator; shared link 1 Gbit/s, 5 ms each way; path MTU 4096; one run, a point for each 0.2 s."
 
 
 def ways_of(rows):
@@ -57,8 +58,8 @@ def main(points, directory):
     for managed, words in LISTS.items():
         series = [(way, [(float(row["s"]), float(row["first_mbps"])) for row in those(simulated, way, managed, "link")]) for way in ways_of(simulated)]
         panels.append((words, series))
-    figure(f"{directory}/receivers.svg", "The first receiver, while the second one's link can do a twentieth (2 to 6 s)",
-           Axis("s", [0, *(at for at in times if at == int(at))]), Axis("Mbit/s", [0, 250, 500, 750, 1000]), panels)
+    figure(f"{directory}/receivers.svg", "The first receiver, while the second one's link carries a twentieth (2 to 6 s)", NETWORK,
+           Axis("time, s", [0, *(at for at in times if at == int(at))]), Axis("goodput of the first receiver, Mbit/s", [0, 250, 500, 750, 1000]), panels, direct=False)
     with open(f"{directory}/receivers-tables.md", "w") as file:
         for where, place in PLACES.items():
             for event, words in EVENTS.items():

@@ -7,6 +7,8 @@ from same_network import checked, same_networks, same_simulated, shorter_by
 
 WAYS = ["go-back-N", "selective", "fixed", "adaptive"]
 PACKET_BYTES = 4096
+ONE_PATH = "Simulator; link 10 Gbit/s, 50 us each way, queue 256 KiB; path MTU 4096; one run of 100 ms a point."
+FOUR_PATHS = ONE_PATH.replace("link", "four paths of one link,", 1)
 # recovery_figures counts whole messages of 64 KiB, over 100 ms of 10 Gbit/s, and prints four digits: two streams that are
 # as fast may differ by one message.
 ONE_MESSAGE = 65536 * 8 / (10e9 * 0.1) + 0.0001
@@ -40,23 +42,23 @@ def lines(points, key_of, xs, column, ways=WAYS):
 def draw(points, on_paths, directory):
     losses, depths, skews = values(points, 1), values(points, 2), values(on_paths, 3)
     lossy = [loss for loss in losses if loss > 0]
-    share = Axis("goodput, of what the link carries without faults", [0, 0.25, 0.5, 0.75, 1])
-    loss_axis, depth_axis = Axis("loss, %", lossy, log=True), Axis("places that 5 % of the packets come late", depths, steps=True)
-    figure(f"{directory}/goodput-over-loss.svg", "Goodput over loss", loss_axis, share,
-           [(f"reordering by {depth:g} places", lines(points, lambda x: (x, depth, 0), lossy, "of_lossless"))
+    share = Axis("goodput, share of that without faults", [0, 0.25, 0.5, 0.75, 1], high=1.05)
+    loss_axis, depth_axis = Axis("loss, % of the packets", lossy, log=True), Axis("places by which 5 % of the packets are late", depths, steps=True)
+    figure(f"{directory}/goodput-over-loss.svg", "Goodput over loss", ONE_PATH, loss_axis, share,
+           [(f"reordering by {depth:g} places" if depth else "no reordering", lines(points, lambda x: (x, depth, 0), lossy, "of_lossless"))
             for depth in (0, 8, 32)])
-    figure(f"{directory}/goodput-over-reordering.svg", "Goodput over reordering", depth_axis, share,
+    figure(f"{directory}/goodput-over-reordering.svg", "Goodput over reordering", ONE_PATH, depth_axis, share,
            [(f"{loss:g} % loss", lines(points, lambda x: (loss, x, 0), depths, "of_lossless")) for loss in (0, 1, 5)])
-    skew_axis = Axis("skew, us", skews, steps=True)
-    figure(f"{directory}/goodput-over-skew.svg", "Goodput over the skew of four paths", skew_axis, share,
+    skew_axis = Axis("skew of the paths, us", skews, steps=True)
+    figure(f"{directory}/goodput-over-skew.svg", "Goodput over the skew of four paths", FOUR_PATHS, skew_axis, share,
            [(f"{loss:g} % loss", lines(on_paths, lambda x: (loss, 0, x), skews, "of_lossless")) for loss in (0, 1, 5)])
-    spurious = Axis("packets sent again for nothing, %", [0.01, 0.1, 1, 10, 100], log=True)
-    figure(f"{directory}/spurious-retransmissions.svg", "Spurious retransmissions", depth_axis, spurious,
+    spurious = Axis("spurious retransmissions, % of packets", [0.001, 0.01, 0.1, 1, 10, 100, 1000], log=True, none="none")
+    figure(f"{directory}/spurious-retransmissions.svg", "Spurious retransmissions over reordering", ONE_PATH, depth_axis, spurious,
            [(f"{loss:g} % loss", lines(points, lambda x: (loss, x, 0), depths, "spurious_percent")) for loss in (0, 1, 5)])
-    figure(f"{directory}/spurious-over-skew.svg", "Spurious retransmissions over the skew of four paths", skew_axis, spurious,
+    figure(f"{directory}/spurious-over-skew.svg", "Spurious retransmissions over the skew of four paths", FOUR_PATHS, skew_axis, spurious,
            [(f"{loss:g} % loss", lines(on_paths, lambda x: (loss, 0, x), skews, "spurious_percent")) for loss in (0, 1, 5)])
-    times = Axis("from loss to placement, us", [10, 100, 1000, 10_000, 100_000], log=True)
-    figure(f"{directory}/recovery-time.svg", "Recovery time without reordering", loss_axis, times,
+    times = Axis("from loss to placement, us", [100, 1000, 10_000, 100_000, 1_000_000], log=True)
+    figure(f"{directory}/recovery-time.svg", "Recovery time without reordering", ONE_PATH, loss_axis, times,
            [(name, lines(points, lambda x: (x, 0, 0), lossy, column))
             for name, column in (("median", "recovery_p50_us"), ("99th percentile", "recovery_p99_us"), ("longest", "recovery_max_us"))])
 

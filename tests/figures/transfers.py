@@ -4,10 +4,11 @@ import sys
 from chart import Axis, figure, table
 from same_network import checked, same_networks, same_simulated, shorter_by
 
-MODES = {"plain": "go back N, one queue", "undivided": "bitmap, one queue", "queues": "bitmap, two queues", "segments": "bitmap, two queues, segments"}
+MODES = {"plain": "go-back-N, one queue", "undivided": "bitmap, one queue", "queues": "bitmap, two queues", "segments": "bitmap, two queues, segments"}
 
 
 PACKET_BYTES = 4096
+NETWORK = "Simulator; link 40 Gbit/s, 5 us each way; path MTU 4096; one run a point."
 
 
 def check(rows):
@@ -22,19 +23,27 @@ def size(value):
     return f"{value >> 20} MB" if value >= 1 << 20 else f"{value >> 10} KB"
 
 
+def short(value):
+    return size(value).replace(" ", "").replace("B", "")
+
+
 def draw(rows, directory):
     def curve(kind, mode, second, x, y):
         return [(float(row[x]), float(row[y])) for row in rows if row[:2] == [kind, mode] and second in (row[2], None)]
 
-    kb = lambda points: [(x / 1024, y) for x, y in points]
-    sizes = Axis("size, KB", [4, 16, 64, 256, 1024, 4096, 16384], log=True)
-    times = Axis("from the post to the receiver's event, us: median", [1, 10, 100, 1000, 10_000], log=True)
-    figure(f"{directory}/transfer-latency.svg", "Latency of one WRITE over its size", sizes, times,
-           [(f"{loss} % loss", [(name, kb(curve("size", mode, loss, 3, 4))) for mode, name in MODES.items()]) for loss in ("0", "1")])
-    waits = Axis("from the post to the receiver's event, us", [1, 10, 100, 1000], log=True)
-    counts = Axis("queue pairs with two WRITEs of 1 MB under way each", [0, 1, 2, 4, 8, 16], steps=True)
-    figure(f"{directory}/small-beside-large.svg", "Latency of a WRITE of 64 bytes while large ones run on other queue pairs", counts, waits,
-           [(name, [(MODES[mode], curve("beside", mode, None, 2, column)) for mode in MODES]) for name, column in (("median", 4), ("99th percentile", 5))])
+    def relative(mode, loss):
+        usual = dict(curve("size", "undivided", loss, 3, 4))
+        return [(short(int(x)), y / usual[x]) for x, y in curve("size", mode, loss, 3, 4)]
+
+    sizes = Axis("size of the WRITE, bytes", [short(each) for each in sorted({int(row[3]) for row in rows if row[0] == "size"})], steps=True)
+    times = Axis("latency, times that of bitmap, one queue", [0, 0.5, 1, 1.5, 2])
+    figure(f"{directory}/transfer-latency.svg", "Latency of one WRITE over its size, relative to bitmap recovery with one queue",
+           f"{NETWORK} Medians of the time from the post to the receiver's event.", sizes, times,
+           [(f"{loss} % loss", [(name, relative(mode, loss)) for mode, name in MODES.items()]) for loss in ("0", "1")], direct=False)
+    waits = Axis("post to receiver's event, us", [1, 10, 100, 1000, 10_000], log=True)
+    counts = Axis("queue pairs with two WRITEs of 1 MB each", [0, 1, 2, 4, 8, 16], steps=True)
+    figure(f"{directory}/small-beside-large.svg", "Latency of a WRITE of 64 bytes while large ones run on other queue pairs", NETWORK, counts, waits,
+           [(name, [(MODES[mode], curve("beside", mode, None, 2, column)) for mode in MODES]) for name, column in (("median", 4), ("99th percentile", 5))], direct=False)
 
     find = lambda kind, mode, second, bytes_: next(row for row in rows if row[:4] == [kind, mode, second, str(bytes_)])
     with open(f"{directory}/transfer-tables.md", "w") as file:

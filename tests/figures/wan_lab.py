@@ -160,8 +160,9 @@ def draw(rows, directory, name, mtu, seconds):
         return statistics.median(found) if found else None
 
     if len(trips) > 1:
-        figure(f"{directory}/{name}-share.svg", f"Long paths over real sockets, {RATE_MBPS} Mbit/s, path MTU {mtu}", Axis("round trip, ms", trips, log=True),
-               Axis("of the path's bandwidth", [0, 0.25, 0.5, 0.75, 1]),
+        figure(f"{directory}/{name}-share.svg", f"Share of a long path's bandwidth over real sockets, path MTU {mtu}",
+               f"Lab on one machine of two processors; link {RATE_MBPS} Mbit/s; path MTU {mtu}; median of one run or more of {seconds} s a point.",
+               Axis("round trip, ms", trips, log=True), Axis("share of the path's bandwidth", [0, 0.25, 0.5, 0.75, 1], high=1.1),
                [(f"{loss:g} % loss", [(way, [(trip, share(way, trip, loss)) for trip in trips if share(way, trip, loss) is not None]) for way in ways]) for loss in losses])
     with open(f"{directory}/{name}-tables.md", "w") as file:
         file.write(f"### Share of {RATE_MBPS} Mbit/s at path MTU {mtu}, payload, over {seconds} s of each run; medians\n")
@@ -179,8 +180,12 @@ def main():
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--trips", default="1,10,50,100", help="round trips, ms")
     parser.add_argument("--losses", default="0,0.01,0.1,1", help="per cent, of each way")
+    parser.add_argument("--redraw", action="store_true", help="measure nothing: tables and picture of the points in DIRECTORY")
     options = parser.parse_args()
     name = "wan-lab" if options.mtu == 1024 else f"wan-lab-{options.mtu}"
+    if options.redraw:
+        with open(f"{options.directory}/{name}.tsv") as file:
+            return draw(list(csv.DictReader(file, delimiter="\t")), options.directory, name, options.mtu, options.seconds)
     rows, ways = [], available(options.ways.split(","))
     with tempfile.TemporaryDirectory(prefix="brdma-wan-lab-") as directory:
         trips = [int(trip) for trip in options.trips.split(",")]

@@ -7,9 +7,10 @@
 // multiple of them, so flows of one clock drain at the same time. A drain of one flow of many would take too little
 // from the queue. So a drain may last until drain_lasts after that multiple, in which all of them can empty it.
 //
-// After the first loss periods are early ones for a while: a sixteenth of a drain_period, an eighth, a quarter and a
-// half of it, those of them that have early_rounds base RTTs. Flows that fill a queue as they start then find the
-// path's base before their windows have settled on it. An early drain finds no longer path.
+// Once a flow is crowded (crowding.h), or after a timeout, periods are early ones for a while: a sixteenth of a
+// drain_period, an eighth, a quarter and a half of it, those of them that have early_rounds base RTTs. Flows that fill a
+// queue as they start then find the path's base before their windows have settled on it. An early drain finds no longer
+// path.
 //
 // A change of route makes a base invalid; a drain detects that. If the round trip was above base and target before the
 // drain, and is as long with half the flight (within a thirty-second), the delay is no queue of this host. The drain's
@@ -75,7 +76,7 @@ class BaseRoundTrip {
   }
   void shift(Duration by);  // packets from now on take a path that is longer by so much
 
-  void note_loss() {
+  void note_full_queue() {
     if (lossless_) [[unlikely]]
       begin_early_drains();
   }

@@ -332,7 +332,6 @@ void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant no
 }
 
 void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now) {
-  base_.note_loss();
   const bool absent = silence_.was_absent(base_rtt(), now);
   if (!absent) additive_.on_loss();
   crowding_.on_loss(now);
@@ -346,7 +345,10 @@ void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_by
     queue_loss_.still_too_large();
     full = true;
   }
-  if ((full || (delay_.queue > queueing() && window_ <= kConfig.min_bytes)) && !excused) crowding_.on_full_queue();
+  if ((full || (delay_.queue > queueing() && window_ <= kConfig.min_bytes)) && !excused) {
+    crowding_.on_full_queue();
+    base_.note_full_queue();
+  }
   if (!full) return;
   full_.begin_cut(at_send, sample(), now);
   full_.cut_lost(bytes, packet_bytes, bytes_in(rate_.best(), base_rtt()), crowding_.least());
@@ -391,7 +393,7 @@ void DelayWindow::Measured::undo_cut() {
 }
 
 void DelayWindow::Measured::on_timeout() {
-  base_.note_loss();
+  base_.note_full_queue();
   window_ = std::max(crowding_.least(), window_ / 2);
   limit_ = window_;
   phase_ = Phase::kSteady;

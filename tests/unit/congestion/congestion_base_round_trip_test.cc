@@ -123,7 +123,7 @@ constexpr Duration kPeriod = Duration::from_ns(1 << 28), kSixteenth = kPeriod / 
 // Rounds of that length over two periods from `from` on. Returns when a drain was due, in sixteenths of a period.
 std::vector<std::int64_t> drains(Duration rtt, std::int64_t from, bool lost = true) {
   BaseRoundTrip base;
-  if (lost) base.note_loss();
+  if (lost) base.note_full_queue();
   std::vector<std::int64_t> due;
   const Instant start = Instant{} + kPeriod * 8, end = start + kPeriod * 2 + kSixteenth;
   for (Instant now = start + kSixteenth * from + rtt / 2; now < end; now = now + rtt) {
@@ -149,7 +149,7 @@ TEST(BaseRoundTrip, EarlyPeriodsAreAtLeast64RoundTrips) {
 
 TEST(BaseRoundTrip, AnEarlyDrainFindsNoLongerPath) {
   BaseRoundTrip base;
-  base.note_loss();
+  base.note_full_queue();
   const Instant start = Instant{} + kPeriod * 8;
   base.note(100_us, start);
   for (const std::int64_t at : {0, 1, 2, 4, 8, 16}) {
@@ -184,7 +184,7 @@ TEST(BaseRoundTrip, ADrainEmptiesAQueueIfTheRoundTripFallsByMoreThanAThirtySecon
 // Flows whose clock is the same all drain until then.
 TEST(BaseRoundTrip, ADrainLastsFromTheMultipleOfItsPeriod) {
   BaseRoundTrip base;
-  base.note_loss();
+  base.note_full_queue();
   const Instant start = Instant{} + kPeriod * 8;
   base.note(100_us, start);
   const Duration lasts = BaseRoundTripConfig{}.drain_lasts;

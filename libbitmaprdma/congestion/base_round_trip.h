@@ -8,9 +8,9 @@
 // from the queue. So a drain may last until drain_lasts after that multiple, in which all of them can empty it.
 //
 // Once a flow is crowded (crowding.h), or after a timeout, periods are early ones for a while: a sixteenth of a
-// drain_period, an eighth, a quarter and a half of it, those of them that have early_rounds base RTTs. Flows that fill a
-// queue as they start then find the path's base before their windows have settled on it. An early drain finds no longer
-// path.
+// drain_period, an eighth, a quarter and a half of it, those of them that have early_rounds base RTTs. Flows that fill
+// a queue as they start then find the path's base before their windows have settled on it. An early drain finds no
+// longer path.
 //
 // A change of route makes a base invalid; a drain detects that. If the round trip was above base and target before the
 // drain, and is as long with half the flight (within a thirty-second), the delay is no queue of this host. The drain's

@@ -82,7 +82,7 @@ class Bench:
             progress.step(where + step.shown, outcome)
 
     def machine(self):
-        return f"{os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.1f} at the end; {self.options.rounds} rounds on {time.strftime('%Y-%m-%d')}; {self.cores.shown()}\n"
+        return f"{os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.1f} at the end; {self.options.rounds} rounds on {time.strftime('%Y-%m-%d')}. {self.cores.shown()}\n"
 
     def write(self, folder, document=None):
         """Numbers and pictures into `folder`, tables into the document. Measures without new readings stay."""

@@ -38,4 +38,4 @@ class Cores:
     def shown(self):
         if self.looks == 0:
             return ""
-        return f"processors near each other ({self.least:.0f} ns a cache line, at most {FAR} times that) in {100 * self.near_looks // self.looks} % of {self.looks} looks"
+        return f"Processors near each other ({self.least:.0f} ns a cache line, at most {FAR} times that) in {100 * self.near_looks // self.looks} % of {self.looks} looks"

@@ -41,6 +41,18 @@ def planted(key, severity, plant, words=(), arguments=(), interface=True, absent
     return case
 
 
+def advised(plant, *words):
+    """A case: the sentence that a program gets on standard error names the next step too."""
+
+    def case(world):
+        w.make_interface(world)
+        plant(world)
+        said = world.command("run", "--", "ibv_devinfo").stderr
+        expect(all(word in said for word in words), f"{words} are not in: {said}")
+
+    return case
+
+
 def variable(name, value):
     return lambda world: world.environment.update({name: value})
 
@@ -75,8 +87,8 @@ with open("/proc/sys/net/core/rmem_max", encoding="ascii") as limit:
 KEPT = []  # until the process ends
 
 
-def listen_as_daemon(reply):
-    """A listener with brdmad's name; `reply`: to each line, None: none."""
+def listen_as_daemon(reply, to_all=False):
+    """A listener with brdmad's name; `reply`: to each line, None: none. `to_all`: also to what is no line."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind("\0brdmad")
     listener.listen(16)
@@ -86,7 +98,7 @@ def listen_as_daemon(reply):
         while True:
             connection, _ = listener.accept()
             KEPT.append(connection)
-            if connection.recv(65536)[:1] == b"{" and reply:
+            if (connection.recv(65536)[:1] == b"{" or to_all) and reply:
                 connection.sendall(reply)
             else:
                 connection.close()
@@ -211,6 +223,9 @@ CASES = {
     "no_program": planted("program_missing", "error", lambda _: None, ["/tmp/program"], PROGRAM, absent_before=False),
     "unknown_variable": planted("setting_unknown", "error", variable("BRDMA_DEPTHMAX", "3"), ["BRDMA_DEPTHMAX", "BRDMA_DEPTH_MAX"]),
     "unknown_key": planted("setting_unknown", "error", settings_file("[recovery]\ndepthmax = 3\n"), ["bitmaprdma.toml:2", "recovery.depth_max"]),
+    "advice_stopped": advised(stopped_daemon, "brdmad does not answer", "kill -CONT"),
+    "advice_impostor": advised(lambda _: listen_as_daemon(bytes(4096), to_all=True), "another program listens at @brdmad", "ss -xlp"),
+    "advice_other_program": advised(variable("BRDMA_DAEMON", "/bin/true"), "ended before it was ready", "--foreground"),
     "bad_value": planted("setting_value", "error", variable("BRDMA_WINDOW", "1000000000"), ["recovery.window"]),
 }
 

@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 
 import world as w
 from world import BRDMA, expect
@@ -95,6 +96,26 @@ def dumped(world):
     expect(named.startswith("brdma-sysdump-") and os.path.exists(f"/tmp/{named}"), f"its own name: {named}")
 
 
+def planted(world):
+    """Whoever can write into the directory knows the default name of a coming second: a file or link there is left alone."""
+    w.make_interface(world)
+    os.mkdir("/tmp/shared")
+    with open("/tmp/victim", "w", encoding="utf-8") as file:
+        file.write("the victim's\n")
+    now = time.time()
+    for second in range(120):
+        name = time.strftime("brdma-sysdump-%Y%m%d-%H%M%S", time.localtime(now + second))
+        os.symlink("/tmp/victim", f"/tmp/shared/{name}.txt")
+        os.symlink("/tmp/shared/made", f"/tmp/shared/{name}-2.txt")
+    done = world.command("sysdump", cwd="/tmp/shared")
+    with open("/tmp/victim", encoding="utf-8") as file:
+        expect(file.read() == "the victim's\n", "the dump was written through a planted link")
+    expect(not os.path.exists("/tmp/shared/made"), "the dump made a file through a planted link")
+    named = done.stdout.strip()
+    expect(done.returncode == 0 and named.endswith("-3.txt"), f"{done.returncode}: {done.stdout}{done.stderr}")
+    expect(stat.S_ISREG(os.lstat(f"/tmp/shared/{named}").st_mode), "it is no file")
+
+
 def not_written(world):
     w.make_interface(world)
     for name in ("/dev/full", "/tmp/none/dump.txt"):
@@ -109,7 +130,7 @@ def misuse(world):
         expect(done.returncode == 2 and done.stderr, f"{words}: {done.returncode} {done.stderr}")
 
 
-CASES = {"used": used, "not_used": not_used, "codes": codes, "signals": signals, "in_namespace": in_namespace, "dumped": dumped, "not_written": not_written, "misuse": misuse}
+CASES = {"used": used, "not_used": not_used, "codes": codes, "signals": signals, "in_namespace": in_namespace, "dumped": dumped, "planted": planted, "not_written": not_written, "misuse": misuse}
 
 if __name__ == "__main__":
     sys.exit(w.run_cases(CASES, __doc__))

@@ -316,6 +316,17 @@ def pages_are_made(user):
     assert "\\fBbrdma recovery set\\fR [\\fBdev\\fR \\fIDEV\\fR] [\\fBqp\\fR \\fIQPN\\fR] \\fIKEY\\fR \\fIVALUE\\fR ...\n" in recovery, recovery
 
 
+def system_shows_the_daemon(lab):
+    """And whether it keeps users apart, which it cannot where it trusts them."""
+    assert only(lab.ask_json("h1", "system"))["brdmad"] is None
+    for words in ([], ["--system", "--users-trust-each-other"]):
+        subprocess.run(lab.on("h1", os.path.join(os.path.dirname(lab.brdma), "brdmad"), "--idle-seconds", "0", *words), timeout=TIMEOUT_SECONDS, check=True)
+        daemon = only(lab.ask_json("h1", "system"))["brdmad"]
+        assert daemon["system"] == bool(words) and daemon["users_kept_apart"] is False, daemon
+        lab.ask("h1", "system", "shutdown")
+        lab.wait_for("its end", "h1", "system", until=lambda rows: only(rows)["brdmad"] is None)
+
+
 def labs_are_described(lab):
     """What `lab up` prints. The lab of the case is up already: this one is another."""
     name = lab.name + "b"
@@ -337,6 +348,7 @@ IN_LAB = {
     terminals_get_tables: ["--loss", "1%", "--seed", "41"],
     top_shows_what_happens: ["--loss", "1%", "--seed", "42"],
     following_waits_for_a_later_daemon: [],
+    system_shows_the_daemon: [],
     labs_are_described: [],
 }
 

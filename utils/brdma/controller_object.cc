@@ -20,7 +20,8 @@ Json ask(const std::string& name, const char* command) {
   const auto answer = io::ask_at(name, {{"command", command}});
   if (answer.ok()) return answer.value();
   if (answer.reason().error == ECONNREFUSED)
-    throw std::runtime_error("no brdma-controller listens at @" + name + " in this network namespace");
+    throw std::runtime_error("no brdma-controller listens at @" + name +
+                             " in this network namespace: start one, or name its socket by 'at @NAME'");
   throw std::runtime_error(answer.reason().message);
 }
 

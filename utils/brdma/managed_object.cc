@@ -44,8 +44,9 @@ int change(const char* query, const std::string& address, const Target& target, 
   });
   if (records.empty() && failed == 0) {
     throw std::runtime_error(std::string_view{query} == "managed_add"
-                                 ? "no program has a reliable connection to " + address
-                                 : "no program manages " + address);
+                                 ? "no program has a reliable connection to " + address +
+                                       ": 'brdma resource show qp' has the peers"
+                                 : "no program manages " + address + ": 'brdma managed' lists destinations");
   }
   print_records(records, style, "ifname pid comm destination");
   return failed == 0 ? 0 : 1;

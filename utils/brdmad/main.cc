@@ -125,7 +125,8 @@ bool take_controller(const std::string& address, const std::string& key_file, co
                      ControllerOptions& options) {
   if (address.empty()) return true;
   try {
-    if (key_file.empty()) throw std::runtime_error("no key file is named");
+    if (key_file.empty())
+      throw std::runtime_error("no key file is named: give it by --key FILE or controller.key_file");
     options.keys = session::key_of(session::read_keys(key_file), name);
     (void)session::parse_endpoint(address);
     options.address = address;

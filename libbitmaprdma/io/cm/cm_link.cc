@@ -55,9 +55,9 @@ ContextError CmLink::connect(Deadline deadline) {
   answers_.clear();  // an earlier connection's message does not answer this hello
   CmHello hello{.prefix = prefix_, .pid = static_cast<std::uint32_t>(::getpid())};
   put_text(hello.program, ::program_invocation_short_name);
-  if (!write(&hello, sizeof hello, deadline)) return {EPIPE, "brdmad closed the connection"};
+  if (!write(&hello, sizeof hello, deadline)) return daemon_left(EPIPE);
   while (answers_.empty()) {
-    if (!wait_readable(connection_.get(), deadline)) return {ETIMEDOUT, "brdmad does not answer"};
+    if (!wait_readable(connection_.get(), deadline)) return daemon_silent();
     if (!read_frames()) return {EPIPE, "brdmad does not serve RDMA-CM to this program"};
   }
   const CmFrame answer = answers_.front();

@@ -94,6 +94,19 @@ ContextError check_owner(int fd) {
   return {};
 }
 
+ContextError daemon_silent() {
+  return {ETIMEDOUT, "brdmad does not answer: continue it if it is stopped ('kill -CONT PID', unpause its container)"};
+}
+
+ContextError daemon_left(int error) {
+  return {error, "brdmad closed the connection: start the program again; brdmad's log has the reason"};
+}
+
+ContextError daemon_foreign(std::string_view what) {
+  return {EPROTO,
+          "another program listens at @brdmad, and sends " + std::string(what) + ": find it by 'ss -xlp' and end it"};
+}
+
 Status send_all(int fd, const void* data, std::size_t size, Deadline deadline) {
   const auto* next = static_cast<const std::byte*>(data);
   while (size > 0) {

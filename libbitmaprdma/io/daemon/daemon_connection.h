@@ -33,6 +33,12 @@ using Deadline = std::chrono::steady_clock::time_point;
 // Waits until `fd` has something to read or its peer has closed. False: the deadline passed.
 [[nodiscard]] bool wait_readable(int fd, Deadline deadline);
 
+// Why brdmad could not be asked, each with the next step.
+[[nodiscard]] ContextError daemon_silent();  // ETIMEDOUT
+[[nodiscard]] ContextError daemon_left(int error);
+// EPROTO: it sent `what`, which brdmad never does.
+[[nodiscard]] ContextError daemon_foreign(std::string_view what);
+
 // "alice (uid 1000)" or "uid 1000".
 [[nodiscard]] std::string user_text(unsigned uid);
 

@@ -133,7 +133,8 @@ ContextError refused(const std::string& what, int error) { return {error, refusa
 Result<std::string, ContextError> read_ready_line(int fd, const std::string& program, Deadline deadline) {
   std::string line;
   while (line.find('\n') == std::string::npos) {
-    if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, program + " did not become ready in time"};
+    if (!wait_readable(fd, deadline))
+      return ContextError{ETIMEDOUT, program + " did not become ready in time: run it with --foreground to see why"};
     std::array<char, 1024> buffer{};
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
@@ -157,7 +158,8 @@ ContextError read_answer(int fd, const std::string& program, Deadline deadline) 
     while (*rest == ' ') ++rest;
     return {error > 0 ? static_cast<int>(error) : EIO, rest};
   }
-  return {EPROTO, program + " is not the brdmad of this library: it said '" + line + "'"};
+  return {EPROTO,
+          program + " is not the brdmad of this library, as it said '" + line + "': correct BRDMA_DAEMON or PATH"};
 }
 
 }  // namespace

@@ -96,14 +96,14 @@ Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
   std::size_t have = 0;
   auto* bytes = reinterpret_cast<std::byte*>(&answer.reply);
   while (have < sizeof answer.reply) {
-    if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
+    if (!wait_readable(fd, deadline)) return daemon_silent();
     std::array<FileDescriptor, kLeaseDescriptors> came;
     const ssize_t got = receive_with_descriptors(fd, {bytes + have, sizeof answer.reply - have}, came);
     if (got < 0 && (errno == EMFILE || errno == EACCES)) {
       const int error = errno;
       return ContextError{error, refusal("the descriptors that brdmad hands over cannot be taken", error)};
     }
-    if (got <= 0) return ContextError{ECONNRESET, "brdmad closed the connection"};
+    if (got <= 0) return daemon_left(ECONNRESET);
     if (came[0].valid()) {
       answer.socket = std::move(came[0]);
       answer.statistics = std::move(came[1]);
@@ -112,7 +112,7 @@ Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
       answer.vault = std::move(came[4]);
     }
     have += static_cast<std::size_t>(got);
-    if (answer.reply.magic != kLeaseMagic) return ContextError{EPROTO, "who listens at @brdmad is not brdmad"};
+    if (answer.reply.magic != kLeaseMagic) return daemon_foreign("another answer");
   }
   return answer;
 }
@@ -161,7 +161,7 @@ Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& 
   connection = std::move(connected).value();
   const LeaseRequest request = make_request(device);
   if (const Status sent = send_all(connection.get(), &request, sizeof request, deadline); !sent.ok()) {
-    return ContextError{sent.error(), "brdmad closed the connection"};
+    return daemon_left(sent.error());
   }
   auto answer = read_answer(connection.get(), deadline);
   if (!answer) return answer.reason();
@@ -173,8 +173,7 @@ Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& 
                                     ", this program's library " + std::to_string(kLeaseVersion) +
                                     ": end it with 'brdmad --stop' once the programs that use it are done"};
   }
-  if (const char* const wrong = wrong_with(answer.value()); wrong != nullptr)
-    return ContextError{EPROTO, std::string("who listens at @brdmad is not brdmad: it hands over ") + wrong};
+  if (const char* const wrong = wrong_with(answer.value()); wrong != nullptr) return daemon_foreign(wrong);
   return answer;
 }
 
@@ -191,7 +190,7 @@ Result<Answer, ContextError> ask(const DeviceInfo& device, FileDescriptor& conne
 // Nothing: the connection has ended, or what came is no reply.
 Result<std::optional<SlotReply>, ContextError> ask_for_slot(int fd, const SlotRequest& request, Deadline deadline) {
   if (!send_all(fd, &request, sizeof request, deadline).ok()) return std::optional<SlotReply>{};
-  if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
+  if (!wait_readable(fd, deadline)) return daemon_silent();
   SlotReply reply;
   const ssize_t got = ::recv(fd, &reply, sizeof reply, MSG_WAITALL);
   if (got != static_cast<ssize_t>(sizeof reply) || reply.magic != kSlotMagic) return std::optional<SlotReply>{};
@@ -201,8 +200,7 @@ Result<std::optional<SlotReply>, ContextError> ask_for_slot(int fd, const SlotRe
 // `own`: the slot that the lease began with.
 Result<std::uint32_t, ContextError> slot_of(const SlotReply& reply, std::uint32_t own) {
   if (reply.error != 0) return ContextError{reply.error, std::string(get_text(reply.message))};
-  if (!is_leasable(reply.slot) || reply.slot == own)
-    return ContextError{EPROTO, "who listens at @brdmad is not brdmad: it hands over a slot out of range"};
+  if (!is_leasable(reply.slot) || reply.slot == own) return daemon_foreign("a slot out of range");
   return reply.slot;
 }
 
@@ -268,7 +266,7 @@ Result<std::uint32_t, ContextError> request_slot(const Lease& lease, std::uint32
     const auto asked = ask_for_slot(connected.value().get(), request, deadline);
     if (!asked) return asked.reason();
     if (const auto& reply = asked.value()) return slot_of(*reply, lease.slot);
-    if (milliseconds_left(deadline) == 0) return ContextError{ETIMEDOUT, "brdmad does not answer"};
+    if (milliseconds_left(deadline) == 0) return daemon_silent();
     ::poll(nullptr, 0, 1);  // its worker has died, or it has: the next one answers
   }
 }

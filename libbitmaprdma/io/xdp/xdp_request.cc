@@ -43,7 +43,7 @@ bool is_asked_for(std::uint32_t given, std::uint32_t asked) { return given == 0 
 
 // The whole answer with its descriptors comes in one message of a connection without earlier messages.
 Result<Answer, ContextError> read_answer(int fd, const XdpRequest& request, Deadline deadline) {
-  if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
+  if (!wait_readable(fd, deadline)) return daemon_silent();
   Answer answer;
   std::array<FileDescriptor, kXdpDescriptors> came;
   const ssize_t got =
@@ -68,7 +68,7 @@ Result<Answer, ContextError> ask_once(const XdpRequest& request, Deadline deadli
   const int fd = connected.value().get();
   if (ContextError refused = check_owner(fd); refused.error != 0) return refused;
   if (const Status sent = send_all(fd, &request, sizeof request, deadline); !sent.ok())
-    return ContextError{sent.error(), "brdmad closed the connection"};
+    return daemon_left(sent.error());
   if (request.transmit_chunks > 0) {
     if (const Status shown = show_right(fd, deadline); !shown.ok())
       return ContextError{shown.error(), "brdmad knows nothing of transmitting by AF_XDP: it is of another version"};

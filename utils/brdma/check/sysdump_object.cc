@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "check/check.h"
@@ -32,6 +33,7 @@ namespace {
 
 constexpr unsigned kSeconds = 10;                // of a command
 constexpr std::size_t kSectionMax = 256u << 10;  // bytes; what is beyond is cut
+constexpr unsigned kNamesMax = 9;                // default names of one second
 // Of this program; each answers without a device, too.
 const std::vector<std::vector<std::string>> kCommands{{"-d", "dev"},
                                                       {"-d", "link"},
@@ -164,13 +166,10 @@ std::string dump() {
   return text;
 }
 
-std::string default_name() {
+std::string default_name(const std::tm& now, unsigned number) {
   std::array<char, 64> name{};
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::localtime_r(&now, &parts);
-  std::strftime(name.data(), name.size(), "brdma-sysdump-%Y%m%d-%H%M%S.txt", &parts);
-  return name.data();
+  std::strftime(name.data(), name.size(), "brdma-sysdump-%Y%m%d-%H%M%S", &now);
+  return name.data() + (number == 1 ? std::string{} : "-" + std::to_string(number)) + ".txt";
 }
 
 [[noreturn]] void fail(const std::string& name) {
@@ -186,9 +185,27 @@ void write_all(int fd, std::string_view text, const std::string& name) {
   }
 }
 
-void write_dump(const std::string& name) {
+io::FileDescriptor open_new(const std::string& name, int flags) {
+  return io::FileDescriptor{::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600)};
+}
+
+// A file of this command alone: whoever can write into the directory may have foreseen the name, and made a link of it.
+io::FileDescriptor open_default(std::string& name) {
+  const std::time_t time = std::time(nullptr);
+  std::tm now{};
+  ::localtime_r(&time, &now);
+  for (unsigned number = 1; number <= kNamesMax; ++number) {
+    name = default_name(now, number);
+    io::FileDescriptor file = open_new(name, O_EXCL);
+    if (file.valid() || errno != EEXIST) return file;
+  }
+  errno = EEXIST;
+  return {};
+}
+
+void write_dump(std::string name) {
   if (name == "-") return write_all(STDOUT_FILENO, dump(), "standard output");
-  io::FileDescriptor file{::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+  const io::FileDescriptor file = name.empty() ? open_default(name) : open_new(name, O_TRUNC);
   if (!file.valid()) fail(name);
   write_all(file.get(), dump(), name);
   if (::fsync(file.get()) != 0 && errno != EINVAL && errno != EROFS) fail(name);
@@ -206,7 +223,7 @@ int sysdump_object(Invocation& invocation) {
     if (!name.empty() || (word.starts_with("-") && word != "-")) throw UsageError(grammar::usage("sysdump"));
     name = word;
   }
-  write_dump(name.empty() ? default_name() : name);
+  write_dump(std::move(name));
   return 0;
 }
 

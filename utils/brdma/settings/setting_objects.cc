@@ -52,6 +52,16 @@ Json metrics_or_none(const OutputStyle& style) {
   }
 }
 
+// Null: none runs. Whether it keeps users apart is not for those whom it does not serve.
+Json running_daemon() {
+  auto daemon = io::query_daemon({{"query", "version"}});
+  if (!daemon.ok()) return nullptr;
+  const auto config = io::query_daemon({{"query", "config"}});
+  if (config.ok() && config.value().contains("users_kept_apart"))
+    daemon.value()["users_kept_apart"] = config.value()["users_kept_apart"];
+  return daemon.value();
+}
+
 // Ends the brdmad of this network namespace; while programs use it only with --force.
 int shut_down(Invocation& invocation) {
   Words& words = invocation.words;
@@ -125,8 +135,7 @@ int system_object(Invocation& invocation) {
   if (!words.empty()) throw grammar::unexpected(words[0], "system");
   Record record{"", {{"version", BRDMA_VERSION}, {"library", library_or_none()}}};
   record.fields["metrics"] = metrics_or_none(invocation.style);
-  const auto answer = io::query_daemon({{"query", "version"}});
-  record.fields["brdmad"] = answer.ok() ? Json(answer.value()) : Json(nullptr);
+  record.fields["brdmad"] = running_daemon();
   print_records({record}, invocation.style);
   return 0;
 }

@@ -135,7 +135,7 @@ Found find_slower_than_tcp(const Facts& facts) {
     return Finding{"slower_than_tcp", Severity::kWarning,
                    std::string{way == &peer->to_peer ? "towards" : "from"} + " the peer WRITEs run at " +
                        number(way->mbps, " Mbit/s") + ", TCP at " + number(way->tcp_mbps, " Mbit/s"),
-                   "see docs/explanation/performance.md; first the findings about processors, buffers and offloads"};
+                   "see docs/howto/tuning.md; first the findings about processors, buffers and offloads"};
   }
   return std::nullopt;
 }

@@ -73,6 +73,14 @@ def fault(key, severity, plant, words=(), mtu=9000, **options):
     return case
 
 
+def closed_to_peer(world):
+    w.make_interface(world)
+    w.filter_packets("eth0", w.DROP, world.enter)
+    named(measure(world), "port_blocked_to_peer", "error", ["towards", PEER, "4791"])
+    text = measure_text(world)
+    expect("0 reordered; path MTU unknown\n" in text, f"a path MTU of a path that no datagram has passed: {text}")
+
+
 def short_path(world):
     """Packets are dropped that are longer than a path of MTU 1500 takes. Batches are split here, as before a real link."""
     shell("ip link set eth0 gso_max_segs 1")
@@ -167,7 +175,7 @@ def hostile_client(world):
 
 CASES = {
     "sound": sound,
-    "closed_to_peer": fault("port_blocked_to_peer", "error", lambda world: w.filter_packets("eth0", w.DROP, world.enter), ["towards", PEER, "4791"]),
+    "closed_to_peer": closed_to_peer,
     "closed_from_peer": fault("port_blocked_from_peer", "error", lambda world: w.filter_packets("eth0", w.DROP), ["from", PEER, "4791"]),
     "path_mtu": fault("path_mtu", "error", short_path, ["1024 bytes", "4096"]),
     "mtu_differs": fault("mtu_differs", "warning", lambda world: shell(f"{world.enter} ip link set eth0 mtu 1500"), ["4096", "1024"]),

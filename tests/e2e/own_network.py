@@ -11,7 +11,7 @@ import traceback
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR"]
-PROGRAMS = ("bin/brdma", "bin/brdmad", "bin/brdma-metrics", "lib/libbitmaprdma.so")
+PROGRAMS = ("bin/brdma", "bin/brdmad", "bin/brdma-metrics", "bin/brdma-switch", "lib/libbitmaprdma.so")
 SKIPPED = 77
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds and runs the programs of docs/examples as its README says, over loopback: as root and, with --as-nobody, without.
+"""Builds and runs the programs of docs/examples and docs/tutorial as their pages say: as root and, with --as-nobody, without.
 Last line: `N passed, M failed, K skipped`; exit code 77: the language of the only case is not installed.
 """
 
@@ -16,6 +16,7 @@ import own_network  # noqa: E402
 from own_network import needs, output_of  # noqa: E402
 
 EXAMPLES = os.path.realpath(os.path.join(HERE, "..", "..", "docs", "examples"))
+TUTORIAL = os.path.realpath(os.path.join(HERE, "..", "..", "docs", "tutorial"))
 LINES_MAX = 80
 C_FLAGS = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]
 CXX_FLAGS = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"]
@@ -121,6 +122,32 @@ def tests_in_meson(build):
         assert re.search(r"Ok:\s+2", said), said
 
 
+def tutorial_program(build):
+    """On loopback; in a lab, whose client starts when the server listens by RDMA-CM; without the right, the client sees the error."""
+    with open(os.path.join(TUTORIAL, "greet.c"), encoding="utf-8") as file:
+        text = file.read()
+    assert len(text.splitlines()) < 100, "docs/tutorial/2-your-program.md: below 100 lines"
+    words = ([needs("cc"), *C_FLAGS], ["-lrdmacm", "-libverbs"])
+    with tempfile.TemporaryDirectory() as folder:
+        program = compiled(folder, text, "greet.c", words)
+        assert "bytes are here: hello from" in run_both(build, program)
+        lab = [os.path.join(build, "bin", "brdma"), "lab", "pair", "--name", f"greet{os.getpid()}", "--wait", "1000"]
+        assert "h1| 13 bytes are here: hello from h2" in output_of([*lab, "--loss", "1%", "--", program], seconds=100)
+        right = " | IBV_ACCESS_REMOTE_WRITE"
+        assert right in text
+        guarded = compiled(folder, text.replace(right, ""), "guarded.c", words)
+        said = output_of([*lab, "--", guarded], code=1, seconds=100)
+        assert "h2| WRITE: remote access error" in said and "h1| no message: " in said, said
+
+
+def tutorial_in_cmake(build):
+    needs("cmake")
+    with tempfile.TemporaryDirectory() as folder:
+        output_of(["cmake", "-S", TUTORIAL, "-B", folder, f"-DBRDMA={build}/bin/brdma"])
+        output_of(["cmake", "--build", folder], seconds=120)
+        output_of(["ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error"], seconds=120)
+
+
 def none_is_long(_build):
     for name in sorted(os.listdir(EXAMPLES)):
         if name in ("README.md", "write_events"):  # the latter shows a whole interface: docs/explanation/transfers.md
@@ -130,13 +157,13 @@ def none_is_long(_build):
         assert max(map(len, lines)) <= 120, f"{name} has a line of more than 120 characters"
 
 
-CASES = [write_in_c, send_in_cxx, read_in_python, loopback_in_go, loopback_in_rust, tests_in_cmake, tests_in_meson, none_is_long]
+CASES = [write_in_c, send_in_cxx, read_in_python, loopback_in_go, loopback_in_rust, tests_in_cmake, tests_in_meson, tutorial_program, tutorial_in_cmake, none_is_long]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     own_network.add_options(parser)
-    return own_network.main(parser.parse_args(), "tests/examples/examples.py", ["docs/examples"], CASES)
+    return own_network.main(parser.parse_args(), "tests/examples/examples.py", ["docs/examples", "docs/tutorial"], CASES)
 
 
 if __name__ == "__main__":

@@ -181,7 +181,8 @@ std::string origin_text(const Facts& facts) {
 
 void add_direction(Section& section, const char* what, const Direction& way) {
   section.add(what, std::to_string(way.received) + " of " + std::to_string(way.sent) + " datagrams, " +
-                        std::to_string(way.reordered) + " reordered; path MTU " + std::to_string(way.path_mtu));
+                        std::to_string(way.reordered) + " reordered; path MTU " +
+                        (way.path_mtu > 0 ? std::to_string(way.path_mtu) : "unknown"));
   if (way.mbps > 0) {
     section.add("  bandwidth", decimal(way.mbps) + " Mbit/s by WRITE, " + decimal(way.tcp_mbps) + " Mbit/s by TCP");
   }

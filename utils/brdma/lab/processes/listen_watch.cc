@@ -6,11 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <fstream>
 #include <string>
 
+#include "base/units.h"
+#include "io/daemon/daemon_client.h"
+#include "io/shard/clock.h"
 #include "lab/processes/host_process.h"
 
 namespace brdma::lab {
@@ -29,6 +33,29 @@ bool somebody_listens() {
   return false;
 }
 
+// The same for RDMA-CM, whose listeners only the brdmad of that namespace knows.
+bool somebody_listens_by_rdma_cm() {
+  const auto answer = io::query_daemon({{"query", "cm_ids"}});
+  if (!answer.ok() || !answer.value().contains("cm_ids")) return false;
+  return std::ranges::any_of(answer.value().at("cm_ids"),
+                             [](const auto& id) { return id.value("state", std::string{}) == "LISTEN"; });
+}
+
+void wait_for_listener(Duration limit) {
+  // Nothing announces a listening socket: look every two milliseconds, and every 20 ask brdmad.
+  constexpr timespec kStep{0, 2'000'000};
+  constexpr Duration kAskInterval = 20_ms;
+  const Instant end = io::monotonic_now() + limit;
+  Instant next_question = io::monotonic_now();
+  for (Instant now = next_question; now < end && !somebody_listens(); now = io::monotonic_now()) {
+    if (now >= next_question) {
+      if (somebody_listens_by_rdma_cm()) return;
+      next_question = now + kAskInterval;
+    }
+    nanosleep(&kStep, nullptr);
+  }
+}
+
 }  // namespace
 
 ListenWatch::ListenWatch(const HostNamespaces& host, std::uint32_t seconds) {
@@ -45,9 +72,7 @@ ListenWatch::ListenWatch(const HostNamespaces& host, std::uint32_t seconds) {
   } catch (const LabError&) {
     _exit(1);
   }
-  // The kernel announces no listening socket: look every two milliseconds.
-  const timespec step{0, 2'000'000};
-  for (std::uint32_t i = 0; i < seconds * 500 && !somebody_listens(); ++i) nanosleep(&step, nullptr);
+  wait_for_listener(Duration::from_ns(std::int64_t{seconds} * 1'000'000'000));
   _exit(0);
 }
 

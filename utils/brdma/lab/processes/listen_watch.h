@@ -1,4 +1,5 @@
-// lab/processes/listen_watch.h - reports when a program on a host listens for TCP: the moment to start its client.
+// lab/processes/listen_watch.h - reports when a program on a host listens for TCP or by RDMA-CM: the moment to start
+// its client.
 #pragma once
 
 #include <sys/types.h>

@@ -33,7 +33,7 @@ struct LossByQueueConfig {
   Duration span = 128_us;        // or:
   std::int64_t span_rounds = 2;  // base RTTs
   std::uint64_t least_lost = 6;  // packets
-  std::uint64_t least_part = 512;
+  std::uint64_t least_part = 16384;
   std::uint64_t times = 4;
 };
 

@@ -7,7 +7,7 @@ from same_network import checked, same_networks, same_simulated, shorter_by
 
 WAYS = ["go-back-N", "selective", "fixed", "adaptive"]
 PACKET_BYTES = 4096
-ONE_PATH = "Simulator; link 10 Gbit/s, 50 us each way, queue 256 KiB; path MTU 4096; one run of 100 ms a point."
+ONE_PATH = "Simulator; link 10 Gbit/s, 50 us each way, queue 256 KiB; path MTU 4096; one run of 100 ms a point, after 300 ms."
 FOUR_PATHS = ONE_PATH.replace("link", "four paths of one link,", 1)
 # recovery_figures counts whole messages of 64 KiB, over 100 ms of 10 Gbit/s, and prints four digits: two streams that are
 # as fast may differ by one message.
@@ -52,7 +52,7 @@ def draw(points, on_paths, directory):
     skew_axis = Axis("skew of the paths, us", skews, steps=True)
     figure(f"{directory}/goodput-over-skew.svg", "Goodput over the skew of four paths", FOUR_PATHS, skew_axis, share,
            [(f"{loss:g} % loss", lines(on_paths, lambda x: (loss, 0, x), skews, "of_lossless")) for loss in (0, 1, 5)])
-    spurious = Axis("spurious retransmissions, % of packets", [0.001, 0.01, 0.1, 1, 10, 100, 1000], log=True, none="none")
+    spurious = Axis("spurious retransmissions, % of packets", [0.0001, 0.001, 0.01, 0.1, 1, 10, 100, 1000], log=True, none="none")
     figure(f"{directory}/spurious-retransmissions.svg", "Spurious retransmissions over reordering", ONE_PATH, depth_axis, spurious,
            [(f"{loss:g} % loss", lines(points, lambda x: (loss, x, 0), depths, "spurious_percent")) for loss in (0, 1, 5)])
     figure(f"{directory}/spurious-over-skew.svg", "Spurious retransmissions over the skew of four paths", FOUR_PATHS, skew_axis, spurious,

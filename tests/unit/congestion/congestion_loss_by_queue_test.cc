@@ -65,14 +65,15 @@ TEST(LossByQueue, TheQueueOfALossIsTheLongestOfTheLastSpans) {
   EXPECT_TRUE(flow.lose(1)) << "600 us later";
 }
 
-// One of 512: what a few stray packets of a burst may be.
+// One of 16,384: what a few stray packets of a burst may be.
 TEST(LossByQueue, FewOfManyPacketsAreNotRandom) {
   Flow flow;
   EXPECT_FALSE(flow.lose());
   flow.deliver(200, kFull);
+  flow.loss.on_delivered(8000 * kPacket, kFull, kBase, flow.wait(100_us));
   flow.deliver(1, 10_us);
   flow.deliver(1, 10_us);  // the first of them that is short
-  flow.loss.on_delivered((6 * 512 - 6) * kPacket, 10_us, kBase, flow.wait(100_us));
+  flow.loss.on_delivered((6 * 16'384 - 6) * kPacket, 10_us, kBase, flow.wait(100_us));
   EXPECT_FALSE(flow.lose(6));
   EXPECT_TRUE(flow.lose(1));
 }

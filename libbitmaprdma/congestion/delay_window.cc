@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "congestion/delay_window_measured.h"
 #include "congestion/scaled.h"
+#include "congestion/window/delay_window_measured.h"
 
 namespace brdma::congestion {
 namespace {

@@ -149,16 +149,16 @@ MUTATIONS = [
     ("what waits for the start of its operation is reported as lost", "qp/acknowledge/acknowledgement_writer.cc", {
         "const Psn end = parts_.operations.before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
     }),
-    ("tail drops are taken for random loss", "congestion/queue_loss.cc", {
+    ("tail drops are taken for random loss", "congestion/window/queue_loss.cc", {
         "if (at_.lost < kConfig.least_lost * packet_bytes) return false;": "if (at_.lost < packet_bytes * 1'000'000) return false;",
     }),
-    ("any three losses are tail drops", "congestion/queue_loss.cc", {
+    ("any three losses are tail drops", "congestion/window/queue_loss.cc", {
         "  if (at_.lost <= by_chance) return false;": "  return true;",
     }),
     ("random loss is never found out", "congestion/delay_window.cc", {
         "if (full_.was_random_loss(sample(), queue_loss_.is_capped(queueing() * 3 / 4))) return undo_cut();": "",
     }),
-    ("below a queue that was full the window grows at once", "congestion/full_queue.cc", {
+    ("below a queue that was full the window grows at once", "congestion/window/full_queue.cc", {
         "return is_known() ? std::min(next, most_) : next;": "return next;",
     }),
     ("what was learnt of a queue is believed of another way", "congestion/delay_window.cc", {
@@ -425,22 +425,22 @@ MUTATIONS = [
     ("a drain soon after a host's absence shows a crowd", "congestion/delay_window.cc", {
         "  if (!silence_.was_absent(base_rtt(), now)) crowding_.on_drained": "  crowding_.on_drained",
     }),
-    ("a host's absence is forgotten at once", "congestion/host_silence.cc", {
+    ("a host's absence is forgotten at once", "congestion/window/host_silence.cc", {
         "  return absent_at_ && now - *absent_at_ <": "  return absent_at_ && now - *absent_at_ + 1_s <",
     }),
     ("random losses of a crowded flow are never found out", "congestion/delay_window.cc", {
         "if (window_ >= kConfig.min_bytes && by_queue_.on_loss(bytes, packet_bytes, now)) {": "if (window_ > 1'000'000'000 && by_queue_.on_loss(bytes, packet_bytes, now)) {",
     }),
-    ("a crowded flow notes silences", "congestion/crowding.h", {
+    ("a crowded flow notes silences", "congestion/window/crowding.h", {
         "return !crowded_; }\n  [[nodiscard]] bool may_bridge": "return true; }\n  [[nodiscard]] bool may_bridge",
     }),
-    ("a crowded flow bridges the silence of a loss", "congestion/crowding.h", {
+    ("a crowded flow bridges the silence of a loss", "congestion/window/crowding.h", {
         "return !crowded_ || calm_ >= CrowdingConfig{}.bridge_rounds;": "return true;",
     }),
-    ("a crowded flow's small window leaves in bursts", "congestion/crowding.h", {
+    ("a crowded flow's small window leaves in bursts", "congestion/window/crowding.h", {
         "return crowded_ && window < CrowdingConfig{}.paced_bytes;": "return false;",
     }),
-    ("a drain makes no flow crowded", "congestion/crowding.cc", {
+    ("a drain makes no flow crowded", "congestion/window/crowding.cc", {
         "  crowded_ = shared_ = true;\n": "",
     }),
 ]

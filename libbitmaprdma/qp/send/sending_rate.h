@@ -12,8 +12,8 @@
 // acknowledgements end a round that late on a busy host, and a path of 10 ms is then measured a tenth too low; with a
 // sixteenth alone the rate would fall from round to round on a nearly empty path.
 //
-// One of many flows behind a short queue (congestion/crowding.h): on any path packet by packet, at the window in the
-// latest round trip. Its window may be a part of a packet.
+// One of many flows behind a short queue (congestion/window/crowding.h): on any path packet by packet, at the window in
+// the latest round trip. Its window may be a part of a packet.
 //
 // A burst of a sixteenth of the window compensates for a late timer: on a busy host it is late by milliseconds.
 #pragma once

@@ -1,5 +1,5 @@
 // A stream whose only path becomes slow, behind a queue that then takes twenty round trips to drain. tests design
-// WT-19; congestion/base_round_trip.h
+// WT-19; congestion/window/base_round_trip.h
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -33,8 +33,8 @@ double at_share(std::vector<Duration>& sorted, double share) {
   return static_cast<double>(sorted[place].ns()) / 1000;
 }
 
-// The window's start and its early drains (congestion/base_round_trip.h) are over: they differ by what was lost at the
-// start.
+// The window's start and its early drains (congestion/window/base_round_trip.h) are over: they differ by what was lost
+// at the start.
 constexpr Duration kStart = 300_ms;
 
 void run(const Way& way, const Point& point, double lossless) {

@@ -1,9 +1,9 @@
-// congestion/additive.h: how much is added to a window, by the queue and after a loss.
+// congestion/window/additive.h: how much is added to a window, by the queue and after a loss.
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
-#include "congestion/additive.h"
+#include "congestion/window/additive.h"
 
 namespace brdma::congestion {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "congestion/base_round_trip.h"
+#include "congestion/window/base_round_trip.h"
 
 namespace brdma::congestion {
 namespace {

@@ -1,10 +1,10 @@
-// congestion/crowding.h: when a flow is one of many, when it no longer is, and what holds for it meanwhile.
+// congestion/window/crowding.h: when a flow is one of many, when it no longer is, and what holds for it meanwhile.
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
-#include "congestion/crowding.h"
 #include "congestion/delay_window.h"
+#include "congestion/window/crowding.h"
 
 namespace brdma::congestion {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "congestion/base_round_trip.h"
 #include "congestion/delay_window.h"
+#include "congestion/window/base_round_trip.h"
 
 namespace brdma::congestion {
 namespace {

@@ -1,9 +1,9 @@
-// congestion/loss_by_queue.h: when a crowded flow's losses are random.
+// congestion/window/loss_by_queue.h: when a crowded flow's losses are random.
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
-#include "congestion/loss_by_queue.h"
+#include "congestion/window/loss_by_queue.h"
 
 namespace brdma::congestion {
 namespace {

@@ -1,9 +1,9 @@
 // Random losses and losses of a full queue, distinguished by the waiting times of acknowledgements. tests
-// congestion/queue_loss.h
+// congestion/window/queue_loss.h
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "congestion/queue_loss.h"
+#include "congestion/window/queue_loss.h"
 
 namespace brdma::congestion {
 namespace {

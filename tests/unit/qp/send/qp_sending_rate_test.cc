@@ -351,7 +351,7 @@ TEST(SendingRate, ABurstIsAPartOfTheWindow) {
   EXPECT_EQ(burst_of(2_ms, 20'000), 20'000U);
 }
 
-// --- one of many flows (congestion/crowding.h) ---
+// --- one of many flows (congestion/window/crowding.h) ---
 
 // 32 KiB in a latest round trip of 1 ms: 262'144'000 bit/s.
 TEST(SendingRate, ACrowdedWindowLeavesPacketByPacketInTheLatestRoundTrip) {

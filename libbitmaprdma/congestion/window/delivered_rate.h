@@ -1,4 +1,5 @@
-// congestion/delivered_rate.h - private to the delay window: the rate that its rounds delivered, in bytes a second.
+// congestion/window/delivered_rate.h - private to the delay window: the rate that its rounds delivered, in bytes a
+// second.
 #pragma once
 
 #include <array>
@@ -6,7 +7,7 @@
 #include <cstdint>
 
 #include "base/units.h"
-#include "congestion/window_round.h"
+#include "congestion/window/window_round.h"
 
 namespace brdma::congestion {
 

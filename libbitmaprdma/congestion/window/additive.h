@@ -1,4 +1,4 @@
-// congestion/additive.h - private to the delay window: the additive part of the rule, which makes flows equal.
+// congestion/window/additive.h - private to the delay window: the additive part of the rule, which makes flows equal.
 //
 // It decreases with the queue that the round met: bytes * ((base + target) / (base + queue)) ^ 12. Many flows then add
 // little more to a queue than a few. A loss while the queue stood above 3/4 of the target shows that the queue has no

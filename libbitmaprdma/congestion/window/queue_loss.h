@@ -1,4 +1,4 @@
-// congestion/queue_loss.h - distinguishes tail drops from random loss.
+// congestion/window/queue_loss.h - distinguishes tail drops from random loss.
 //
 // A full queue drops packets only while RTTs are at their longest and the window is not yet cut. Random loss happens at
 // all RTTs. So packets are counted in two parts, delivered and lost: *below*, when the queueing delay was at most half

@@ -1,12 +1,12 @@
-// congestion/host_silence.h - private to the delay window: times in which a process at either end had no core. Seen as
-// a silence, without an acknowledgement although the window was full; or as a packet's wait in the hosts.
+// congestion/window/host_silence.h - private to the delay window: times in which a process at either end had no core.
+// Seen as a silence, without an acknowledgement although the window was full; or as a packet's wait in the hosts.
 #pragma once
 
 #include <algorithm>
 #include <optional>
 
 #include "base/units.h"
-#include "congestion/delivered_rate.h"
+#include "congestion/window/delivered_rate.h"
 
 namespace brdma::congestion {
 

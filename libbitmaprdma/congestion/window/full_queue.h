@@ -1,5 +1,5 @@
-// congestion/full_queue.h - private to the delay window: a queue that overflowed, as long as it is known, and the limit
-// that it sets to the window; and the room that a switch reported.
+// congestion/window/full_queue.h - private to the delay window: a queue that overflowed, as long as it is known, and
+// the limit that it sets to the window; and the room that a switch reported.
 //
 // The window is cut, stays there for a while, then its limit grows by steps that double. Steps are the same for all
 // flows, and losses are a part of each window: that makes flows equal.
@@ -9,9 +9,9 @@
 #include <cstdint>
 
 #include "base/units.h"
-#include "congestion/base_round_trip.h"
 #include "congestion/delay_window.h"
-#include "congestion/queue_loss.h"
+#include "congestion/window/base_round_trip.h"
+#include "congestion/window/queue_loss.h"
 
 namespace brdma::congestion {
 

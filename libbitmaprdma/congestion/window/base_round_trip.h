@@ -1,5 +1,5 @@
-// congestion/base_round_trip.h - round trip of a path without queues, for the delay window: the recent minimum. Drains
-// measure it: rounds in which a flow sends half of the path's content, or less.
+// congestion/window/base_round_trip.h - round trip of a path without queues, for the delay window: the recent minimum.
+// Drains measure it: rounds in which a flow sends half of the path's content, or less.
 //
 // Kept for one to two base_rtt_periods (a path may become longer), at least for one to two times between drains.
 // Forgotten sooner, a queue that stands at its target would become the base, with the next target on top of it. Flows

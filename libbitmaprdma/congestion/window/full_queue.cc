@@ -1,8 +1,8 @@
-#include "congestion/full_queue.h"
+#include "congestion/window/full_queue.h"
 
-#include "congestion/additive.h"
 #include "congestion/delay_window.h"
 #include "congestion/scaled.h"
+#include "congestion/window/additive.h"
 
 namespace brdma::congestion {
 namespace {

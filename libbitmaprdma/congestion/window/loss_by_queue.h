@@ -1,4 +1,4 @@
-// congestion/loss_by_queue.h - private to the delay window: whether a crowded flow's losses depend on the queue.
+// congestion/window/loss_by_queue.h - private to the delay window: whether a crowded flow's losses depend on the queue.
 //
 // Each loss of a crowded flow counts as the queue's (crowding.h), and halves the queue that the flow aims at. A full
 // queue then drops no more. Random loss goes on, and its packets met a queue that is less than half of the longest at

@@ -1,20 +1,21 @@
-// congestion/delay_window_measured.h - private to the delay window: state measured by acknowledgements, and the rule.
+// congestion/window/delay_window_measured.h - private to the delay window: state measured by acknowledgements, and the
+// rule.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
-#include "congestion/additive.h"
-#include "congestion/base_round_trip.h"
-#include "congestion/crowding.h"
 #include "congestion/delay_window.h"
-#include "congestion/delivered_rate.h"
-#include "congestion/full_queue.h"
-#include "congestion/host_silence.h"
-#include "congestion/loss_by_queue.h"
-#include "congestion/queue_loss.h"
-#include "congestion/window_round.h"
+#include "congestion/window/additive.h"
+#include "congestion/window/base_round_trip.h"
+#include "congestion/window/crowding.h"
+#include "congestion/window/delivered_rate.h"
+#include "congestion/window/full_queue.h"
+#include "congestion/window/host_silence.h"
+#include "congestion/window/loss_by_queue.h"
+#include "congestion/window/queue_loss.h"
+#include "congestion/window/window_round.h"
 
 namespace brdma::congestion {
 

@@ -1,4 +1,4 @@
-#include "congestion/crowding.h"
+#include "congestion/window/crowding.h"
 
 #include <utility>
 

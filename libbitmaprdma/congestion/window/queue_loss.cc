@@ -1,4 +1,4 @@
-#include "congestion/queue_loss.h"
+#include "congestion/window/queue_loss.h"
 
 #include <algorithm>
 

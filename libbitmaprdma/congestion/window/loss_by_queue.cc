@@ -1,4 +1,4 @@
-#include "congestion/loss_by_queue.h"
+#include "congestion/window/loss_by_queue.h"
 
 #include <algorithm>
 #include <utility>

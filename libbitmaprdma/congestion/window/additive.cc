@@ -1,4 +1,4 @@
-#include "congestion/additive.h"
+#include "congestion/window/additive.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "congestion/host_silence.h"
+#include "congestion/window/host_silence.h"
 
 #include "congestion/delay_window.h"
 #include "congestion/scaled.h"

@@ -1,13 +1,13 @@
-// congestion/window_round.h - private to the delay window: one round, from an acknowledgement to the first one for a
-// packet sent after it.
+// congestion/window/window_round.h - private to the delay window: one round, from an acknowledgement to the first one
+// for a packet sent after it.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/units.h"
-#include "congestion/base_round_trip.h"
 #include "congestion/delay_window.h"
+#include "congestion/window/base_round_trip.h"
 
 namespace brdma::congestion {
 

@@ -1,4 +1,4 @@
-#include "congestion/base_round_trip.h"
+#include "congestion/window/base_round_trip.h"
 
 #include <algorithm>
 #include <utility>

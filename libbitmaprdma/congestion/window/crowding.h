@@ -1,4 +1,4 @@
-// congestion/crowding.h - private to the delay window: a flow that shares a full queue with other flows.
+// congestion/window/crowding.h - private to the delay window: a flow that shares a full queue with other flows.
 //
 // It is one once a full queue dropped its packets (queue_loss.h), or it lost some at min_bytes while a queue stood. Or
 // when a drain emptied a queue, and in a part_below-th of the rounds before it the rule gave less than min_bytes. From

@@ -1,4 +1,4 @@
-#include "congestion/delivered_rate.h"
+#include "congestion/window/delivered_rate.h"
 
 #include <algorithm>
 

@@ -38,7 +38,7 @@ namespace brdma::congestion {
 struct CrowdingConfig {
   std::uint64_t least_bytes = 256, step_bytes = 256;
   std::uint64_t paced_bytes = 64 * 1024, large_bytes = 256 * 1024;
-  int free_rounds = 16, calm_rounds = 256, constant_rounds = 8, bridge_rounds = 4;
+  int free_rounds = 16, calm_rounds = 64, constant_rounds = 8, bridge_rounds = 4;
   Duration calm_time = Duration::from_ns(1 << 28);
   int part_below = 4;               // of the rounds before a drain
   std::int64_t constant_part = 64;  // RTTs that differ by less than this part are the same

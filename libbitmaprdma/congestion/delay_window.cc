@@ -97,17 +97,17 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
   const Duration on_the_way = trip.on_the_way();
   base_.note(on_the_way, now);
   const Duration silence = silence_.on_acknowledgement(limited && round_.begun, now);
-  round_.silence = std::max(round_.silence, silence);
+  round_.silences.longest = std::max(round_.silences.longest, silence);
   if (trip.waited > target()) {
     silence_.on_absence(now);
     end_crowd();
   }
-  if (is_stall(silence, delay_.rtt)) round_.stall = std::max(round_.stall, silence);
-  room_.age(kConfig.room_doubles, now);
-  learned_.age(std::max(kConfig.learned_doubles, base_rtt() * kConfig.learned_rounds), now);
+  if (is_stall(silence, delay_.rtt)) round_.silences.stall = std::max(round_.silences.stall, silence);
+  rooms_.reported.age(kConfig.room_doubles, now);
+  rooms_.learned.age(std::max(kConfig.learned_doubles, base_rtt() * kConfig.learned_rounds), now);
   const Duration queued = on_the_way - base_rtt();
-  queue_loss_.delivered(acked_bytes, queued, full_.at_send(delay_.rtt, now), now);
-  if (crowding_.is_crowded()) by_queue_.on_delivered(acked_bytes, queued, base_rtt(), now);
+  losses_.verdict.delivered(acked_bytes, queued, full_.at_send(delay_.rtt, now), now);
+  if (crowding_.is_crowded()) losses_.by_queue.on_delivered(acked_bytes, queued, base_rtt(), now);
   delay_.note(trip, base_rtt());
   if (!round_.begun) return begin_round(now);
   round_.add(acked_bytes, trip, limited);
@@ -120,11 +120,11 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
 }
 
 std::uint64_t DelayWindow::Measured::content(std::uint64_t rate, Duration on_the_way) const {
-  const bool known = room_.is_known() || learned_.is_known();
+  const bool known = rooms_.reported.is_known() || rooms_.learned.is_known();
   const bool absent = silence_.was_absent(base_rtt(), silence_.acknowledged_at());
   const Duration allowed = base_rtt() + queueing();
   const std::uint64_t more =
-      known ? additive_.bytes_reported() : additive_.bytes(allowed, absent ? allowed : base_rtt() + met_);
+      known ? additive_.bytes_reported() : additive_.bytes(allowed, absent ? allowed : base_rtt() + delay_.met);
   return bytes_in(rate, on_the_way + round_.waited) + more;
 }
 
@@ -145,8 +145,8 @@ Duration DelayWindow::Measured::start_queueing() const {
 // A queue that covers the recent silences, but not more than switches can be expected, or are known, to have room for.
 Duration DelayWindow::Measured::queueing() const {
   const Duration expected = std::min(rate_.time_for(kConfig.silence_bytes_max), kConfig.silence_max);
-  const Duration most = room_.bound(std::max(target(), std::min(silence_.longest(), expected)));
-  return std::min(most, std::max(learned_.bound(most), target() / kConfig.least_target));
+  const Duration most = rooms_.reported.bound(std::max(target(), std::min(silence_.longest(), expected)));
+  return std::min(most, std::max(rooms_.learned.bound(most), target() / kConfig.least_target));
 }
 
 void DelayWindow::Measured::begin_round(Instant now) {
@@ -175,8 +175,8 @@ void DelayWindow::Measured::end_round(Instant now) {
 
 void DelayWindow::Measured::end_ordinary_round(Instant now) {
   // A round that lost some of it was silent for that reason.
-  if (round_.stall > kNone && !round_.lost(kConfig.chance_bytes) && crowding_.may_find_silence())
-    silence_.note(round_.stall, now);
+  if (round_.silences.stall > kNone && !round_.lost(kConfig.chance_bytes) && crowding_.may_find_silence())
+    silence_.note(round_.silences.stall, now);
   // A sender without more data, and yet a standing queue: the window is longer than the path, and the application's
   // next data, perhaps one burst, would not fit. On a short path the peer's work may take as long. A sender of little
   // data at the start may see another flow's queue.
@@ -268,18 +268,18 @@ void DelayWindow::Measured::adapt() {
   if (round_.bytes == 0) return;
   if (phase_ == Phase::kStart) window_ = limit_;  // growth that a queue prevented was never tried
   const Duration wished = phase_ == Phase::kStart ? target() : crowding_.target(queueing(), window_);
-  met_ = queue_met();
+  delay_.met = queue_met();
   if (round_.lost(kConfig.chance_bytes)) silence_.halve();
-  const bool lost = additive_.on_round(met_, wished);
+  const bool lost = additive_.on_round(delay_.met, wished);
   const std::uint64_t rate =
-      crowding_.is_crowded() ? scale(limit_, kNsPerSecond, ns(base_rtt() + met_)) : rate_.latest();
+      crowding_.is_crowded() ? scale(limit_, kNsPerSecond, ns(base_rtt() + delay_.met)) : rate_.latest();
   const std::uint64_t wanted = content(rate, base_rtt() + wished);
   std::uint64_t next = beyond(std::clamp(wanted, window_ - window_ / 4, window_ * 2), wished);
   if (round_.dropped || !round_.limited) next = std::min(next, window_);
-  const std::uint64_t more = learned_.is_known() ? bytes_in(rate_.best(), queueing()) / 2 : window_;
+  const std::uint64_t more = rooms_.learned.is_known() ? bytes_in(rate_.best(), queueing()) / 2 : window_;
   next = full_.below(crowding_.bound(next, window_, more), silence_.acknowledged_at());
-  crowding_.on_round(round_.rtt, met_ >= wished / 2, next, round_.start);
-  if (!crowding_.is_crowded()) by_queue_.forget();
+  crowding_.on_round(round_.rtt, delay_.met >= wished / 2, next, round_.start);
+  if (!crowding_.is_crowded()) losses_.by_queue.forget();
   if (lost && (crowding_.is_crowded() || !is_long_path())) next = std::min(next, window_ - window_ / 16);
   window_ = std::clamp(next, crowding_.least(), kConfig.max_bytes);
   limit_ = std::min(limit_, window_);
@@ -291,7 +291,7 @@ std::uint64_t DelayWindow::Measured::beyond(std::uint64_t next, Duration wished)
   const bool delivered = round_.delivered();  // else the queue drops, or the path is bad
   // Its shortest round trip precedes the queue at its end.
   const bool found = starts && spread_ && round_.withheld >= round_.flight / 4;
-  const bool no_queue = !found && met_ < wished / 2;
+  const bool no_queue = !found && delay_.met < wished / 2;
   // Timeouts before the path was known, or a few random losses of a window of a few packets: they do not end the start.
   const bool by_chance = starts && is_long_path() && !delivered && !round_.bad_before;
   round_.bad_before = !delivered;
@@ -319,13 +319,13 @@ void DelayWindow::Measured::shift_base(Duration by) {
 }
 
 void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant now) {
-  room_.report(drops.drain, now);
+  rooms_.reported.report(drops.drain, now);
   // A queue that many flows share may have no room for min_bytes of each.
   crowding_.on_report(drops.packet_bytes);
   round_.dropped = true;
   const std::uint64_t floor = std::max<std::uint64_t>(drops.packet_bytes, round_.flight / 2);
   if (window_ <= floor) return;
-  queue_loss_.on_notification();
+  losses_.verdict.on_notification();
   full_.begin_cut(full_.at_send(delay_.rtt, now), sample(), now);
   full_.cut_reported(std::max(floor, window_ - std::min(drops.bytes, window_)));
   apply_cut();
@@ -336,13 +336,13 @@ void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_by
   if (!absent) additive_.on_loss();
   crowding_.on_loss(now);
   if (crowding_.is_crowded()) return on_loss_in_crowd(bytes, packet_bytes, now);
-  const bool excused = absent || by_queue_.is_excused(now);
+  const bool excused = absent || losses_.by_queue.is_excused(now);
   const Duration least = std::max(rate_.time_for(packet_bytes), kConfig.full_least);
   const WindowAtSend at_send = full_.at_send(delay_.rtt, now);
-  bool full = queue_loss_.lost(bytes, packet_bytes, least, at_send, now);
-  if (at_send == WindowAtSend::kReduced && queue_loss_.loses_as_much(packet_bytes)) {
-    if (full_.was_random_loss(sample(), queue_loss_.is_capped(queueing() * 3 / 4))) return undo_cut();
-    queue_loss_.still_too_large();
+  bool full = losses_.verdict.lost(bytes, packet_bytes, least, at_send, now);
+  if (at_send == WindowAtSend::kReduced && losses_.verdict.loses_as_much(packet_bytes)) {
+    if (full_.was_random_loss(sample(), losses_.verdict.is_capped(queueing() * 3 / 4))) return undo_cut();
+    losses_.verdict.still_too_large();
     full = true;
   }
   if ((full || (delay_.queue > queueing() && window_ <= kConfig.min_bytes)) && !excused) {
@@ -358,18 +358,18 @@ void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_by
 // A window of a few packets shows too little of the queue for another verdict than: it is full. Then it was as long as
 // it gets, and half of that is the target from now on.
 void DelayWindow::Measured::on_loss_in_crowd(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now) {
-  if (window_ >= kConfig.min_bytes && by_queue_.on_loss(bytes, packet_bytes, now)) {
+  if (window_ >= kConfig.min_bytes && losses_.by_queue.on_loss(bytes, packet_bytes, now)) {
     end_crowd();
-    queue_loss_.was_random();
-  } else if (queue_loss_.is_long()) {
-    learned_.report(queue_loss_.longest() * kConfig.room_part / 2, now);
+    losses_.verdict.was_random();
+  } else if (losses_.verdict.is_long()) {
+    rooms_.learned.report(losses_.verdict.longest() * kConfig.room_part / 2, now);
   }
 }
 
 void DelayWindow::Measured::end_crowd() {
   if (!crowding_.is_crowded()) return;
   crowding_.end();
-  learned_ = {};
+  rooms_.learned = {};
 }
 
 void DelayWindow::Measured::apply_cut() {
@@ -381,12 +381,12 @@ void DelayWindow::Measured::apply_cut() {
 // The path has changed: nothing is known of its queues.
 void DelayWindow::Measured::forget_queue() {
   full_ = {};
-  queue_loss_ = {};
+  losses_.verdict = {};
 }
 
 // The loss was random. The earlier window may be one of the start that grew beyond the window the rule now gives.
 void DelayWindow::Measured::undo_cut() {
-  queue_loss_.was_random();
+  losses_.verdict.was_random();
   window_ = std::max(window_, std::min(full_.first().window, content(rate_.best(), base_rtt() + queueing())));
   if (phase_ == Phase::kSteady && full_.first().starting) phase_ = Phase::kStart;
   full_ = {};

@@ -156,7 +156,7 @@ MUTATIONS = [
         "  if (at_.lost <= by_chance) return false;": "  return true;",
     }),
     ("random loss is never found out", "congestion/delay_window.cc", {
-        "if (full_.was_random_loss(sample(), queue_loss_.is_capped(queueing() * 3 / 4))) return undo_cut();": "",
+        "if (full_.was_random_loss(sample(), losses_.verdict.is_capped(queueing() * 3 / 4))) return undo_cut();": "",
     }),
     ("below a queue that was full the window grows at once", "congestion/window/full_queue.cc", {
         "return is_known() ? std::min(next, most_) : next;": "return next;",
@@ -414,13 +414,13 @@ MUTATIONS = [
         "    silence_.on_absence(now);\n    end_crowd();\n": "    silence_.on_absence(now);\n",
     }),
     ("losses soon after a host's absence make a crowd", "congestion/delay_window.cc", {
-        "const bool excused = absent || by_queue_.is_excused(now);": "const bool excused = by_queue_.is_excused(now);",
+        "const bool excused = absent || losses_.by_queue.is_excused(now);": "const bool excused = losses_.by_queue.is_excused(now);",
     }),
     ("a loss soon after a host's absence leaves the additive part out", "congestion/delay_window.cc", {
         "  if (!absent) additive_.on_loss();": "  additive_.on_loss();",
     }),
     ("a queue takes from the additive part though a host was absent", "congestion/delay_window.cc", {
-        "additive_.bytes(allowed, absent ? allowed : base_rtt() + met_);": "additive_.bytes(allowed, base_rtt() + met_);",
+        "additive_.bytes(allowed, absent ? allowed : base_rtt() + delay_.met);": "additive_.bytes(allowed, base_rtt() + delay_.met);",
     }),
     ("a drain soon after a host's absence shows a crowd", "congestion/delay_window.cc", {
         "  if (!silence_.was_absent(base_rtt(), now)) crowding_.on_drained": "  crowding_.on_drained",
@@ -429,7 +429,7 @@ MUTATIONS = [
         "  return absent_at_ && now - *absent_at_ <": "  return absent_at_ && now - *absent_at_ + 1_s <",
     }),
     ("random losses of a crowded flow are never found out", "congestion/delay_window.cc", {
-        "if (window_ >= kConfig.min_bytes && by_queue_.on_loss(bytes, packet_bytes, now)) {": "if (window_ > 1'000'000'000 && by_queue_.on_loss(bytes, packet_bytes, now)) {",
+        "if (window_ >= kConfig.min_bytes && losses_.by_queue.on_loss(bytes, packet_bytes, now)) {": "if (window_ > 1'000'000'000 && losses_.by_queue.on_loss(bytes, packet_bytes, now)) {",
     }),
     ("a crowded flow notes silences", "congestion/window/crowding.h", {
         "return !crowded_; }\n  [[nodiscard]] bool may_bridge": "return true; }\n  [[nodiscard]] bool may_bridge",

@@ -57,7 +57,16 @@ class DelayWindow::Measured {
   struct Delay {
     Duration rtt{};              // of the last one
     Duration queue{}, lately{};  // on the path, smoothed by eighths: beyond the base at that time, and in full
+    Duration met{};              // queue, in the last round in which the window adapted
     void note(const RoundTrip& trip, Duration base);
+  };
+  struct Rooms {
+    Room reported;  // by a switch
+    Room learned;   // from losses
+  };
+  struct Losses {
+    QueueLoss verdict;
+    LossByQueue by_queue;  // of a crowded flow
   };
   struct Drain {
     std::uint64_t allowed = 0;  // at its end
@@ -106,12 +115,9 @@ class DelayWindow::Measured {
   HostSilence silence_;
   Drain drain_;
   Additive additive_;
-  Duration met_{};  // queue, in the last round in which the window adapted
-  Room room_;       // as a switch reported it
-  Room learned_;    // from losses
+  Rooms rooms_;
   Crowding crowding_;
-  QueueLoss queue_loss_;
-  LossByQueue by_queue_;
+  Losses losses_;
   FullQueue full_;
 };
 

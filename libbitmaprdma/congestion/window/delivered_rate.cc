@@ -9,7 +9,7 @@ namespace brdma::congestion {
 // Acknowledgements that come at once, after a host had no core, cover the time in which their packets were sent. A
 // round with such a burst can only raise the known rate.
 void DeliveredRate::measure(const WindowRound& round, Instant now, Duration rtt) {
-  const bool stalled = is_stall(round.silence, round.rtt + round.waited);
+  const bool stalled = is_stall(round.silences.longest, round.rtt + round.waited);
   const Duration received = now - round.start, sent = now - rtt - round.sent;
   const bool compressed = stalled ? sent > received : is_stall(sent, received);
   const std::uint64_t measured = scale(round.bytes, kNsPerSecond, ns(compressed ? sent : received));

@@ -22,9 +22,11 @@ struct WindowRound {
   Duration rtt{};       // smallest on the path
   Duration all_rtts{};  // on the path, of `samples` acknowledgements
   std::int64_t samples = 0;
-  Duration waited{};           // in the hosts: least; until there is one, of the round before
-  Duration silence{};          // longest
-  Duration stall{};            // longest that was a silence by the round trip before it
+  Duration waited{};  // in the hosts: least; until there is one, of the round before
+  struct {
+    Duration longest{};
+    Duration stall{};  // longest that was a silence by the round trip before it
+  } silences{};
   std::uint64_t bytes = 0;     // acknowledged
   std::uint64_t flight = 0;    // allowed when the round began: its maximum delivery without loss
   std::uint64_t withheld = 0;  // acknowledged since growth is withheld because a queue forms

@@ -373,7 +373,7 @@ TEST(SendingRate, ACrowdedWindowLeavesPacketByPacketInTheLatestRoundTrip) {
   sender.pass(1_us);
   EXPECT_EQ(sender.burst(), 1U);
   sender.spread(256);
-  EXPECT_EQ(sender.bits(), 2'048'000U) << "the least window";
+  EXPECT_EQ(sender.bits(), 2'048'000U) << "the smallest window";
   sender.spread(1);
   EXPECT_EQ(sender.bits(), 8'000U) << "less than another rate's limit";
 }

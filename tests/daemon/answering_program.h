@@ -10,7 +10,7 @@
 namespace brdma::test {
 
 // Answers each query once, like a program whose library answers so; "%" stands for the query's number, and "no key"
-// becomes "a key!" where keys may be seen. Signals at `leased`. Body of a Child.
+// becomes "a key!" where keys may be seen. An empty answer: it ends instead. Signals at `leased`. Body of a Child.
 int answer_once_each(const std::string& program, const std::string& answer, const Gate& leased);
 void wait_for_lease(const Gate& leased);
 

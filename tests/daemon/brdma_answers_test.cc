@@ -42,6 +42,26 @@ TEST_F(SystemDaemonTest, BrdmaNamesWhoAnswersNonsenseAndGoesOn) {
   EXPECT_EQ(as_json.text.find("\xc2\x9b"), std::string::npos);
 }
 
+// It could have ended a moment earlier.
+TEST_F(SystemDaemonTest, AProgramThatEndsAtTheQuestionIsLeftOut) {
+  start({});
+  if (IsSkipped()) return;
+  Gate leased;
+  const std::string rows = R"("rows":[{"lqpn":5,"mark":"no key"}],"cut":false)";
+  Child good([&] { return answer_once_each("good", "\n{\"id\":%," + rows + "}\n", leased); });
+  wait_for_lease(leased);
+  for (const char* words : {"-j resource show qp", "-j statistic show qp"}) {
+    Child ends([&] { return answer_once_each("ends", "", leased); });
+    wait_for_lease(leased);
+    const Said said = run_brdma(0, words);
+    EXPECT_EQ(said.code, 0) << said.text;
+    const json rows = json::parse(said.text, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(rows.is_array() && rows.size() == 1) << said.text;
+    EXPECT_EQ(rows[0].value("lqpn", 0), 5);
+    EXPECT_EQ(ends.join(), 0);
+  }
+}
+
 // Values with which a packet could be forged are shown to the owner and to root.
 TEST_F(SystemDaemonTest, KeysAreTheOwnersAndRootsToSee) {
   start({});

@@ -118,7 +118,9 @@ constexpr std::uint32_t kAlice = 1000, kOwn = 1;
 class Link : public testing::Test {
  protected:
   std::uint64_t ask() {
-    return link_.ask({{"do", "queue_pairs"}}, [this](AnswerMembers answer) { answers_.push_back(std::move(answer)); });
+    return link_.ask({{"do", "queue_pairs"}}, [this](std::optional<AnswerMembers> answer) {
+      answer ? answers_.push_back(std::move(*answer)) : void(++ended_);
+    });
   }
   static std::string with_id(std::uint64_t id, const std::string& members) {
     return "\n{" + members + R"("id":)" + std::to_string(id) + "}\n";
@@ -130,13 +132,15 @@ class Link : public testing::Test {
 
   UserAccounts accounts_{Quotas{}, kOwn};
   std::string written_;
+  int write_error_ = 0;
   LeaseLink link_{7,
                   [this](std::string_view text) {
-                    written_.append(text);
-                    return true;
+                    if (write_error_ == 0) written_.append(text);
+                    return write_error_;
                   },
                   BytesFor{accounts_, kAlice}};
   std::vector<AnswerMembers> answers_;
+  int ended_ = 0;
 };
 
 TEST_F(Link, HandsOnWhatIsAnsweredHoweverItIsCut) {
@@ -191,11 +195,27 @@ TEST_F(Link, WhatNobodyAskedForIsNotKept) {
   EXPECT_EQ(answers_, std::vector<std::string>{""});
 }
 
+TEST_F(Link, AProgramThatHasEndedIsNotOneThatDoesNotRead) {
+  ask();
+  link_.end();
+  EXPECT_EQ(ended_, 1);
+  for (const int gone : {EPIPE, ECONNRESET}) {
+    write_error_ = gone;
+    ask();
+  }
+  EXPECT_EQ(ended_, 3);
+  EXPECT_TRUE(answers_.empty());
+  write_error_ = EAGAIN;
+  ask();
+  EXPECT_EQ(error(), EAGAIN);
+}
+
 // A worker that takes over may get the second half of an answer first.
 TEST_F(Link, HalfALineIsNoAnswerOfAnAdoptedLease) {
-  LeaseLink adopted{8, [](std::string_view) { return true; }, BytesFor{accounts_, kAlice}, true};
+  LeaseLink adopted{8, [](std::string_view) { return 0; }, BytesFor{accounts_, kAlice}, true};
   std::optional<AnswerMembers> said;
-  const auto id = adopted.ask({{"do", "objects"}}, [&said](AnswerMembers answer) { said = std::move(answer); });
+  const auto id =
+      adopted.ask({{"do", "objects"}}, [&said](std::optional<AnswerMembers> answer) { said = std::move(answer); });
   adopted.take("{\"lqpn\":3}],\"cut\":false,\"id\":4}\n");
   EXPECT_FALSE(said.has_value());
   adopted.take(with_id(id, R"("qp":1,)"));

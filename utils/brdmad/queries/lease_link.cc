@@ -72,15 +72,18 @@ std::uint64_t LeaseLink::ask(Json question, Done done) {
   const std::uint64_t id = next_id();
   question["id"] = id;
   const std::string text = "\n" + question.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
-  if (write_(text)) {
+  const int error = write_(text);
+  if (error == 0) {
     open_[id] = std::move(done);
+  } else if (error == EPIPE || error == ECONNRESET) {
+    done(std::nullopt);
   } else {
-    done(error_members({EAGAIN, "the program does not read what brdmad asks"}));
+    done(error_members({error, "the program does not read what brdmad asks"}));
   }
   return id;
 }
 
-bool LeaseLink::notify(const Json& news) { return write_("\n" + news.dump() + "\n"); }
+bool LeaseLink::notify(const Json& news) { return write_("\n" + news.dump() + "\n") == 0; }
 
 void LeaseLink::give_up(std::uint64_t id) {
   open_.erase(id);
@@ -181,7 +184,7 @@ void LeaseLink::fail(const ContextError& reason) {
 
 void LeaseLink::end() {
   const auto open = std::exchange(open_, {});
-  for (const auto& [id, done] : open) done(error_members({ESRCH, "the program has just ended"}));
+  for (const auto& [id, done] : open) done(std::nullopt);
 }
 
 }  // namespace brdma::daemon

@@ -28,8 +28,10 @@ using AnswerMembers = std::string;
 class LeaseLink {
  public:
   using Json = nlohmann::ordered_json;
-  using Write = std::function<bool(std::string_view text)>;
-  using Done = std::function<void(AnswerMembers answer)>;
+  // The text whole, without waiting. 0, or errno: EAGAIN the process does not read, EPIPE or ECONNRESET it has ended.
+  using Write = std::function<int(std::string_view text)>;
+  // None: the process ended before it answered.
+  using Done = std::function<void(std::optional<AnswerMembers> answer)>;
   static constexpr std::size_t kMembersMax = 32;
 
   // `held`: the account of the lease's user. `adopted`: from an earlier worker, so the first line may be incomplete.
@@ -37,10 +39,10 @@ class LeaseLink {
       : slot_(slot), write_(std::move(write)), held_(std::move(held)), line_(adopted ? Line::kIgnored : Line::kBegin) {}
 
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
-  // Calls `done` once, later: with the answer, or with an "error" when the process does not read, or ends. A caller
-  // that stops waiting calls give_up() with the number that ask() returned.
+  // Calls `done` once, now or later: with the answer, or with an "error" when the process does not read. A caller that
+  // stops waiting calls give_up() with the number that ask() returned.
   std::uint64_t ask(Json question, Done done);
-  // A message without an answer. False: the process does not read.
+  // A message without an answer. False: the process does not read, or has ended.
   [[nodiscard]] bool notify(const Json& news);
   void give_up(std::uint64_t id);
 

@@ -101,12 +101,20 @@ class Inquiry : public std::enable_shared_from_this<Inquiry> {
     Json lease;
     Json question;
     std::uint64_t id = 0;
-    bool answered = false;
+    bool answered = false, ended = false;
     AnswerMembers members;
   };
 
-  void take(Asked& asked, AnswerMembers answer) {
+  void take(Asked& asked, std::optional<AnswerMembers> answer) {
     asked.answered = true;
+    if (answer) {
+      keep(asked, std::move(*answer));
+    } else {
+      asked.ended = true;
+    }
+    one_less();
+  }
+  void keep(Asked& asked, AnswerMembers answer) {
     std::size_t& of_user = bytes_of_[asked.uid];
     const std::size_t bytes = answer.size();
     const bool fits = bytes_ + bytes <= kBytesMax &&
@@ -116,7 +124,6 @@ class Inquiry : public std::enable_shared_from_this<Inquiry> {
       of_user += bytes;
     }
     asked.members = fits ? std::move(answer) : error_members({EMSGSIZE, "its answer is too long beside the others"});
-    one_less();
   }
   void one_less() {
     if (--left_ == 0) finish();
@@ -134,6 +141,7 @@ class Inquiry : public std::enable_shared_from_this<Inquiry> {
     timer_.cancel();
     std::vector<std::string> answers;
     for (Asked& asked : asked_) {
+      if (asked.ended) continue;  // as if it had ended before the question
       std::string text = asked.lease.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
       if (!asked.members.empty()) {
         text.pop_back();

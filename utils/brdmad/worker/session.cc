@@ -28,8 +28,11 @@ constexpr std::chrono::seconds kAnswerReadWithin{10};
 using ErrorCode = boost::system::error_code;
 
 // An answer is short and the client reads at once: a line that does not fit the buffer is not sent.
-bool send_line(int fd, std::string_view text) {
-  return ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+// 0, or errno; EAGAIN where a part of it fitted.
+int send_line(int fd, std::string_view text) {
+  const ssize_t sent = ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0) return errno;
+  return sent == static_cast<ssize_t>(text.size()) ? 0 : EAGAIN;
 }
 
 }  // namespace
@@ -68,7 +71,7 @@ void Session::begin_lease(std::uint32_t slot, bool adopted) {
   input_.clear();
   const auto write = [weak = weak_from_this()](std::string_view text) {
     const auto self = weak.lock();
-    return self != nullptr && !self->ended_ && send_line(self->socket_.native_handle(), text);
+    return self == nullptr || self->ended_ ? EPIPE : send_line(self->socket_.native_handle(), text);
   };
   link_ = std::make_shared<LeaseLink>(slot, write, BytesFor{host_.accounts(), peer_.uid}, adopted);
   host_.linked(link_);

@@ -173,6 +173,8 @@ class Cases:
             self.enable(root, "--user")
             rows = self.show(root)
             expect([(row["scope"], row["by"]) for row in rows] == [("system", "others"), ("user", "brdma enable")], rows)
+            columns = run([self.brdma, "enable", "show", "--root", root, "-o", "unit,scope"]).stdout.split()
+            expect(columns == ["unit", "scope", "-", "system", "-", "user"], columns)
             os.unlink(root + LIBRARY)
             expect({row["state"] for row in self.show(root)} == {"library missing"}, self.show(root))
         nothing = run([self.brdma, "enable", "show", "--root", "/var/empty" if os.path.isdir("/var/empty") else "/proc/self/fdinfo"])

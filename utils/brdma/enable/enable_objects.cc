@@ -190,7 +190,7 @@ int show_in_force(Invocation& invocation) {
   }
   std::vector<Record> records;
   for (Json& fields : enable::in_force(Tree{root})) {
-    if (!invocation.style.json && fields["unit"].is_null()) fields.erase("unit");
+    if (!invocation.style.json && invocation.style.columns.empty() && fields["unit"].is_null()) fields.erase("unit");
     records.push_back({"", std::move(fields)});
   }
   if (records.empty() && !invocation.style.json) {

@@ -55,6 +55,15 @@ class Stream {
       if (shown && bytes.size() % kShown == 0) show();
     }
   }
+  // Bytes a bin lately: the median of five spans, since in one of them the flow may drain its queue.
+  [[nodiscard]] double settled(Duration span) const {
+    const auto bins = static_cast<std::size_t>(span.ns() / kBin.ns());
+    std::vector<std::uint64_t> spans;
+    for (std::size_t end = bytes.size() - 1; spans.size() < 5 && end >= bins; end -= bins)
+      spans.push_back(bytes[end] - bytes[end - bins]);
+    std::ranges::nth_element(spans, spans.begin() + static_cast<std::ptrdiff_t>(spans.size() / 2));
+    return static_cast<double>(spans[spans.size() / 2]) / static_cast<double>(bins);
+  }
   [[nodiscard]] std::uint64_t resent() const { return retransmitted(pair_->host().statistics()); }
 
   std::vector<std::uint64_t> bytes;
@@ -99,10 +108,8 @@ bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick, bool show
   stream.run_for(quick ? 500_ms : 3_s);
   stream.shown = shown;
   if (!quick) stream.run_for(1_s);
-  const auto settled = static_cast<std::size_t>(std::max(trip * 10, 200_ms).ns() / kBin.ns());
   const std::size_t from = stream.bytes.size();
-  const double before = static_cast<double>(stream.bytes[from - 1] - stream.bytes[from - 1 - settled]) /
-                        static_cast<double>(settled);  // a bin
+  const double before = stream.settled(std::max(trip * 2, quick ? 20_ms : 100_ms));
   const std::uint64_t resent = stream.resent(), lost = world.lost();
   const Instant event = world.world().now();
   cut ? world.cut() : world.slow_down(kSlowPart);

@@ -1,15 +1,12 @@
 """Rows of catalogue.py that are more than a server and a client. Each takes the lab and the scratch directory; a failed
 assertion names the error."""
 
-import contextlib
 import glob
 import gzip
 import os
 import re
 import shutil
-import socket
 import subprocess
-import threading
 
 import connections
 from cases import RPING_RACE
@@ -82,83 +79,15 @@ def multicast(lab, _scratch):
     connections.multicast(lab, *connections.GROUPS[0])
 
 
-class RemoteShell:
-    """mpirun's remote shell: `script HOST COMMAND...`. A host of a lab cannot enter another one. So the script asks
-    this process, by a Unix socket, to start the command there, with the script's own output, and ends with the
-    command's exit code: mpirun waits forever for a daemon whose shell ended well.
-
-    Each host has a temporary directory of its own, as real hosts do: a daemon of Open MPI begins by removing files that
-    it takes for leftovers, and hosts that share a name and a directory remove each other's."""
-
-    SCRIPT = """#!/usr/bin/python3
-import socket, sys
-asked = socket.socket(socket.AF_UNIX)
-asked.connect({path!r})
-socket.send_fds(asked, ["\\n".join([sys.argv[1], " ".join(sys.argv[2:])]).encode()], [1, 2])
-asked.shutdown(socket.SHUT_WR)
-sys.exit(int(asked.recv(16) or 255))
-"""
-
-    def __init__(self, lab, scratch):
-        self.lab, self.scratch, self.script = lab, scratch, os.path.join(scratch.path, "rsh")
-        path = os.path.join(scratch.path, "shell")
-        for old in (path, self.script):
-            if os.path.exists(old):
-                os.unlink(old)
-        with open(self.script, "w", encoding="utf-8") as file:
-            file.write(self.SCRIPT.format(path=path))
-        os.chmod(self.script, 0o755)
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.bind(path)
-        os.chmod(path, 0o777)
-        self.socket.listen(8)
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def directory(self, name):
-        path = os.path.join(self.scratch.path, "tmp-" + name)
-        os.makedirs(path, exist_ok=True)
-        os.chmod(path, 0o777)
-        return f"TMPDIR={path}"
-
-    def serve(self):
-        while True:
-            try:
-                asked, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.run, args=(asked,), daemon=True).start()
-
-    def run(self, asked):
-        text, outputs, _, _ = socket.recv_fds(asked, 65536, 2)
-        while part := asked.recv(65536):
-            text += part
-        host, _, line = text.decode().partition("\n")
-        words = self.lab.on(host, "env", self.directory(host), "sh", "-c", line)
-        with asked:
-            done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=outputs[0], stderr=outputs[1], check=False)
-            for output in outputs:
-                os.close(output)
-            with contextlib.suppress(OSError):  # mpirun may have ended its shell
-                asked.sendall(str(done.returncode % 256).encode())
-
-    def close(self):
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-
-
 def mpi(lab, scratch, transports="rc_verbs,ud_verbs,self"):
     """mpi_exchange, two ranks on each of two hosts. Within a host too they have only verbs."""
     program = os.path.join(scratch.path, "mpi_exchange")
     subprocess.run(["mpicc", "-O1", "-o", program, os.path.join(HERE, "mpi_exchange.c")], check=True, timeout=120)
-    shell = RemoteShell(lab, scratch)
-    words = ["env", shell.directory("mpirun"), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "mpirun"]
-    words += ["-H", "h1:2,h2:2", "-np", "4", "--map-by", "node", "--bind-to", "none", "--mca", "plm_rsh_agent", shell.script]
+    words = ["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "mpirun"]
+    words += ["-H", "h1:2,h2:2", "-np", "4", "--map-by", "node", "--bind-to", "none", "--mca", "plm_rsh_agent", f"{lab.brdma} lab rsh"]
     words += ["--mca", "mpi_yield_when_idle", "1", "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self"]
     words += ["-x", f"UCX_TLS={transports}", program]
-    try:
-        said = command(lab, "h1", *words, seconds=2 * TIMEOUT_SECONDS)
-    finally:
-        shell.close()
+    said = command(lab, "h1", *words, seconds=2 * TIMEOUT_SECONDS)
     assert "4 ranks: all right" in said, said[-500:]
 
 

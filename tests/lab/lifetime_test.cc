@@ -82,6 +82,65 @@ TEST_P(Lifetime, AHostHasItsName) {
   EXPECT_EQ(run({"uname", "-n"}).out, before);
 }
 
+TEST_P(Lifetime, HostsFindEachOtherByName) {
+  const std::string before = run({"cat", "/etc/hosts"}).out;
+  up({"--hosts", "3"});
+  for (const char* host : {"h1", "h3"}) {
+    const Outcome outcome =
+        run(on_host(host, {"sh", "-c", "getent ahostsv4 h2 && getent ahostsv6 h3 && getent hosts localhost"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("10.77.0.2 "));
+    EXPECT_THAT(outcome.out, HasSubstr("fd77::3 "));
+  }
+  EXPECT_EQ(run({"cat", "/etc/hosts"}).out, before);
+  if (run({"test", "-e", "/etc/hostname"}).exit_code == 0) {
+    EXPECT_EQ(run(on_host("h2", {"cat", "/etc/hostname"})).out, "h2\n");
+  }
+}
+
+// As on a machine of its own: a mount is the host's, and stays for its later programs.
+TEST_P(Lifetime, MountsAreAHosts) {
+  up({});
+  const std::string mounted = "grep -c ' /mnt tmpfs' /proc/self/mounts";
+  ASSERT_EQ(run(on_host("h1", {"mount", "-t", "tmpfs", "test", "/mnt"})).exit_code, 0);
+  EXPECT_EQ(run(on_host("h1", {"sh", "-c", mounted})).out, "1\n");
+  EXPECT_EQ(run(on_host("h2", {"sh", "-c", mounted})).out, "0\n");
+  EXPECT_EQ(run({"sh", "-c", mounted}).out, "0\n");
+}
+
+TEST_P(Lifetime, AProgramOnAHostStartsOthersOnOtherHosts) {
+  up({});
+  const std::string brdma = BRDMA_PATH;
+  const Outcome there = run(on_host("h1", {brdma, "lab", "exec", "h2", "--", "sh", "-c", "uname -n; exit 7"}));
+  EXPECT_EQ(there.out, "h2\n") << there.err;
+  EXPECT_EQ(there.exit_code, 7);
+  EXPECT_EQ(run(on_host("h1", {brdma, "lab", "exec", "10.77.0.2", "--", "uname", "-n"})).out, "h2\n");
+  EXPECT_EQ(run(on_host("h2", {brdma, "lab", "exec", "h2", "--", "uname", "-n"})).out, "h2\n");
+  const Outcome nobody_there = run(on_host("h1", {brdma, "lab", "exec", "h9", "--", "true"}));
+  EXPECT_EQ(nobody_there.exit_code, 1);
+  EXPECT_THAT(nobody_there.err, HasSubstr("it has h1 to h2"));
+}
+
+TEST_P(Lifetime, TheRemoteShellTakesALineAsSshDoes) {
+  up({});
+  const std::string brdma = BRDMA_PATH;
+  const Outcome there =
+      run(on_host("h1", {brdma, "lab", "rsh", "-x", "-l", "root", "h2", "a=3;", "uname -n &&", "exit $a"}));
+  EXPECT_EQ(there.out, "h2\n") << there.err;
+  EXPECT_EQ(there.exit_code, 3);
+  EXPECT_EQ(run(lab("rsh", {"-n", "h1", "uname", "-n"})).out, "h1\n");
+  for (const std::vector<std::string>& misuse : std::vector<std::vector<std::string>>{{}, {"h1"}, {"-f", "h1", "true"}})
+    EXPECT_EQ(run(lab("rsh", misuse)).exit_code, 2);
+}
+
+TEST_P(Lifetime, AProgramOnAHostDoesNotEndTheLab) {
+  up({});
+  const Outcome refused = run(on_host("h1", {BRDMA_PATH, "lab", "down"}));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("end the lab from where it was started"));
+  EXPECT_EQ(run(on_host("h2", {"uname", "-n"})).out, "h2\n");
+}
+
 TEST_P(Lifetime, ExecPassesSignals) {
   up({});
   Command program{on_host("h1", {"sh", "-c", "trap 'exit 42' TERM; echo ready; while :; do sleep 0.01; done"})};

@@ -48,6 +48,8 @@ void print_made(const LabOptions& options, const Json& description) {
   std::printf("lab '%s' is up: %s%s; interface MTU %s\n", name.c_str(), joined, network.c_str(),
               description.at("interface_mtu").dump().c_str());
   print_table(rows);
+  if (const std::string trouble = description.value("names_trouble", ""); !trouble.empty())
+    std::printf("host names do not resolve in it: %s\n", trouble.c_str());
   const std::string named = options.named ? " --name " + name : "";
   std::printf("next: brdma lab exec%s h1 -- ibv_devinfo; brdma lab down%s\n", named.c_str(), named.c_str());
 }
@@ -77,6 +79,13 @@ int exec(Invocation& invocation) {
     setenv("BRDMA_PATHS", value.c_str(), 1);
   }
   return lab::run_on_host(lab::open_host(options.plan.name, options.operands.front()), options.command);
+}
+
+// A remote shell for launchers (mpirun, mpiexec): what they have of ssh is a line for the host's shell.
+int rsh(Invocation& invocation) {
+  const lab::RemoteCommand remote = lab::parse_remote_command(invocation.words);
+  if (remote.host.empty() || remote.command.empty()) throw UsageError(grammar::usage("lab", "rsh"));
+  return lab::run_on_host(lab::open_host(remote.lab, remote.host), {"/bin/sh", "-c", remote.command});
 }
 
 int set(Invocation& invocation) {
@@ -204,8 +213,8 @@ int pair(Invocation& invocation) {
 }  // namespace
 
 int lab_object(Invocation& invocation) {
-  constexpr std::array<std::string_view, 11> kCommands{"help", "pair", "up",  "exec", "set",  "show",
-                                                       "down", "list", "top", "link", "route"};
+  constexpr std::array<std::string_view, 12> kCommands{"help", "pair", "up",  "exec", "set",   "show",
+                                                       "down", "list", "top", "link", "route", "rsh"};
   take_style_options(invocation.words, invocation.style);
   if (invocation.words.empty()) {
     print_lab_help();
@@ -236,6 +245,8 @@ int lab_object(Invocation& invocation) {
       return change(invocation, lab::kLinkOperands, lab::change_link);
     case 10:
       return change(invocation, lab::kRouteOperands, lab::change_route);
+    case 11:
+      return rsh(invocation);
     default:
       throw grammar::unknown_command(word, "lab");
   }

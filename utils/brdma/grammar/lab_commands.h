@@ -7,7 +7,7 @@
 
 namespace brdma::grammar {
 
-inline constexpr Option kLabName{"--name", "LAB", "the lab; default: lab"};
+inline constexpr Option kLabName{"--name", "LAB", "the lab; default: lab, or that of the host"};
 inline constexpr std::array kNameOnly{kLabName};
 inline constexpr std::array kPairOptions{
     kLabName,
@@ -38,6 +38,8 @@ inline constexpr std::array kLab{
             kUpOptions, kNetworkOptions},
     Command{"exec", "HOST [--] PROGRAM [ARGUMENT ...]", "runs a program there that sees the devices", kNameOnly,
             kNetworkOptions | kSettingOptions, 1},
+    Command{"rsh", "[-n|-q|-T|-x] [-l USER] HOST COMMAND ...", "a remote shell for launchers (mpirun); also on a host",
+            kNameOnly, 0, 1},
     Command{"set", "NETWORK", "changes the network while it runs", kNameOnly, kNetworkOptions},
     Command{"show", "", "counters of the network, and how the hosts recovered", kNameOnly},
     Command{"down", "", "ends the lab and all in it", kNameOnly},

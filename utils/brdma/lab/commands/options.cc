@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
@@ -35,14 +36,18 @@ bool take_network_option(const std::string& name, const std::string& word, Words
   return false;
 }
 
+void take_name(const std::string& word, Words& words, LabOptions& options) {
+  options.plan.name = words.take_value(word);
+  options.named = true;
+  if (!is_lab_name(options.plan.name)) {
+    throw UsageError("--name '" + options.plan.name + "': expected 1 to 40 letters, digits, '-', '_' or '.'");
+  }
+}
+
 // An option with its value; `word` is taken already.
 void take_option(const std::string& word, Words& words, LabOptions& options) {
   if (word == "--name") {
-    options.plan.name = words.take_value(word);
-    options.named = true;
-    if (!is_lab_name(options.plan.name)) {
-      throw UsageError("--name '" + options.plan.name + "': expected 1 to 40 letters, digits, '-', '_' or '.'");
-    }
+    take_name(word, words, options);
   } else if (word == "--hosts") {
     options.plan.hosts = parse_number(word, words.take_value(word), 1, kHostsMax);
     options.hosts_given = true;
@@ -65,10 +70,17 @@ void take_option(const std::string& word, Words& words, LabOptions& options) {
   }
 }
 
+// Where a program on a host of a lab says none: that lab.
+std::string default_lab() {
+  const char* const of_host = std::getenv("BITMAPRDMA_LAB");
+  return of_host != nullptr && is_lab_name(of_host) ? of_host : LabPlan{}.name;
+}
+
 }  // namespace
 
 LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
   LabOptions options;
+  options.plan.name = default_lab();
   Words& words = invocation.words;
   while (!words.empty()) {
     if (take_style_option(words, invocation.style)) continue;
@@ -91,6 +103,29 @@ LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
     break;
   }
   return options;
+}
+
+RemoteCommand parse_remote_command(Words& words) {
+  LabOptions options;
+  options.plan.name = default_lab();
+  RemoteCommand remote;
+  while (!words.empty()) {
+    const std::string word = words.take();
+    if (word == "--name") {
+      take_name(word, words, options);
+    } else if (word == "-l") {
+      (void)words.take_value(word);
+    } else if (word.starts_with("-")) {
+      constexpr std::array kWithoutEffect{"-n", "-q", "-T", "-x"};
+      if (std::ranges::find(kWithoutEffect, word) == kWithoutEffect.end()) throw grammar::unknown_option(word, "lab");
+    } else {
+      remote.host = word;
+      break;
+    }
+  }
+  for (const std::string& word : words.take_rest()) remote.command += (remote.command.empty() ? "" : " ") + word;
+  remote.lab = options.plan.name;
+  return remote;
 }
 
 void require_whole_network(LabOptions& options) {

@@ -24,6 +24,13 @@ struct LabOptions {
 // `operands_max` operands; one more starts `command` (as "--" does). Checks NETWORK values as a whole.
 [[nodiscard]] LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max);
 
+// As ssh has them: `[--name LAB] [-n] [-q] [-T] [-x] [-l USER] HOST [WORD ...]`. Words behind HOST are the command's,
+// joined by spaces.
+struct RemoteCommand {
+  std::string lab, host, command;
+};
+[[nodiscard]] RemoteCommand parse_remote_command(Words& words);
+
 // For a lab that will be started: reads its topology, if one is given. Checks that NETWORK makes sense as a whole, with
 // defaults for missing options. Throws UsageError.
 void require_whole_network(LabOptions& options);

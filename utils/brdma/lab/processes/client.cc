@@ -81,16 +81,18 @@ Json describe_lab(const std::string& lab) { return ask_keeper(lab, {{"command", 
 HostNamespaces open_host(const std::string& lab, const std::string& host) {
   Answer answer = ask_keeper(lab, {{"command", "enter"}, {"host", host}});
   const bool with_user = answer.json.value("user_namespace", false);
-  if (answer.descriptors.size() != (with_user ? 4u : 3u)) throw LabError("the lab gave no access to " + host);
+  if (answer.descriptors.size() != (with_user ? 5u : 4u)) throw LabError("the lab gave no access to " + host);
   HostNamespaces namespaces;
   std::size_t i = 0;
   if (with_user) namespaces.user = std::move(answer.descriptors[i++]);
   namespaces.pid = std::move(answer.descriptors[i++]);
   namespaces.mount = std::move(answer.descriptors[i++]);
+  namespaces.uts = std::move(answer.descriptors[i++]);
   namespaces.net = std::move(answer.descriptors[i++]);
   namespaces.paths = answer.json.value("paths", 1u);
   namespaces.port_rate_mbps = answer.json.value("port_rate_mbps", 0u);
-  namespaces.name = host;
+  namespaces.name = answer.json.value("host", host);
+  namespaces.lab = lab;
   namespaces.controller = answer.json.value("controller", "");
   namespaces.controller_key = answer.json.value("controller_key", "");
   return namespaces;

@@ -14,14 +14,16 @@ namespace brdma::lab {
 // A host's namespaces, to be entered with lab/processes/host_process.h.
 struct HostNamespaces {
   io::FileDescriptor user;  // not valid when the lab was made by root
-  io::FileDescriptor pid, mount, net;
+  io::FileDescriptor pid, mount, uts, net;
   std::uint32_t paths = 1;                 // of the network, as the lab was started
   std::uint32_t port_rate_mbps = 0;        // of the host's link, likewise; 0: no rate
   std::string controller, controller_key;  // its switches' and hosts'; none: empty
   std::string name;                        // of the host: its entry in the key file
+  std::string lab;
 };
 
 [[nodiscard]] nlohmann::ordered_json describe_lab(const std::string& lab);
+// `host`: its name, or an address. Inside a host of the lab, too.
 [[nodiscard]] HostNamespaces open_host(const std::string& lab, const std::string& host);
 void take_down(const std::string& lab);  // returns when every process of the lab is gone
 

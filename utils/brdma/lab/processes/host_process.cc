@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,14 @@ constexpr std::array kRelayedSignals{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, 
 
 [[noreturn]] void fail_host(const std::string& what) { throw LabError(what + ": " + std::strerror(errno)); }
 
+// No process enters its own user namespace again: a program on a host is there already.
+bool in_user_namespace(const io::FileDescriptor& fd) {
+  struct stat own {
+  }, that{};
+  return stat("/proc/self/ns/user", &own) == 0 && fstat(fd.get(), &that) == 0 && own.st_dev == that.st_dev &&
+         own.st_ino == that.st_ino;
+}
+
 void enter(const io::FileDescriptor& fd, int type, const char* kind) {
   if (setns(fd.get(), type) != 0) fail_host(std::string{"cannot enter the host's "} + kind + " namespace");
 }
@@ -31,9 +40,7 @@ int start_program(const std::string& library, const std::vector<std::string>& co
                   const sigset_t& signals) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
-  // Programs that identify hosts by name (PMIx 5, and with it Open MPI's collectives) would take hosts of one name for
-  // one.
-  if (unshare(CLONE_NEWUTS) == 0) (void)!sethostname(host.name.data(), host.name.size());
+  setenv("BITMAPRDMA_LAB", host.lab.c_str(), /*overwrite=*/1);
   // Statistics are the lab's until its end: the daemon should not end with its last client.
   setenv("BRDMA_IDLE_SECONDS", "0", /*overwrite=*/0);
   if (host.paths > 1) setenv("BRDMA_PATHS", std::to_string(host.paths).c_str(), /*overwrite=*/0);
@@ -70,15 +77,16 @@ int relay_until_end(pid_t program, int signal_fd) {
 void enter_host(const HostNamespaces& host) {
   std::array<char, 4096> directory{};
   const bool known = getcwd(directory.data(), directory.size()) != nullptr;
-  if (host.user.valid()) enter(host.user, CLONE_NEWUSER, "user");
+  if (host.user.valid() && !in_user_namespace(host.user)) enter(host.user, CLONE_NEWUSER, "user");
   enter(host.pid, CLONE_NEWPID, "PID");
   enter(host.net, CLONE_NEWNET, "network");
+  enter(host.uts, CLONE_NEWUTS, "UTS");
   enter(host.mount, CLONE_NEWNS, "mount");
   if (known) (void)!chdir(directory.data());  // entering a mount namespace moved us to its root
 }
 
 void enter_host_network(const HostNamespaces& host) {
-  if (host.user.valid()) enter(host.user, CLONE_NEWUSER, "user");
+  if (host.user.valid() && !in_user_namespace(host.user)) enter(host.user, CLONE_NEWUSER, "user");
   enter(host.net, CLONE_NEWNET, "network");
 }
 

@@ -19,10 +19,10 @@ void enter_host(const HostNamespaces& host);
 void enter_host_network(const HostNamespaces& host);
 
 // Enters the host and runs the program there, with the same standard streams, working directory and environment. Adds
-// LD_PRELOAD, the setting that keeps the host's brdmad running, the lab's controller, the rate of the host's link, and
-// as many paths as the network has, unless the environment sets another number. Forwards signals sent to this process.
-// Returns the program's exit code; 128 + n if signal n ended it; 127, 126 as a shell when it cannot be run. The program
-// is killed if this process is.
+// LD_PRELOAD, the lab's name (BITMAPRDMA_LAB), the setting that keeps the host's brdmad running, the lab's controller,
+// the rate of the host's link, and as many paths as the network has, unless the environment sets another number.
+// Forwards signals sent to this process. Returns the program's exit code; 128 + n if signal n ended it; 127, 126 as a
+// shell when it cannot be run. The program is killed if this process is.
 [[nodiscard]] int run_on_host(const HostNamespaces& host, const std::vector<std::string>& command);
 
 // Runs `work` in a forked child on the host's network and returns the bytes that it wrote to its descriptor; "" on

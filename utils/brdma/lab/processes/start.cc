@@ -39,7 +39,7 @@ pid_t clone_process(unsigned long flags) {
   return static_cast<pid_t>(syscall(SYS_clone, flags | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }
 
-constexpr unsigned long kNamespaces = CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWNS;
+constexpr unsigned long kNamespaces = CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS;
 
 std::string refused(int error) {
   return std::string{"cannot make namespaces for the lab ("} + std::strerror(error) + "): ";

@@ -133,6 +133,15 @@ TEST_P(Lifetime, TheRemoteShellTakesALineAsSshDoes) {
     EXPECT_EQ(run(lab("rsh", misuse)).exit_code, 2);
 }
 
+TEST_P(Lifetime, RunWithANamespaceOfItsOwnWorksOnAHost) {
+  up({});
+  const Outcome devices =
+      run(on_host("h1", {BRDMA_PATH, "run", "--namespace", "--", "sh", "-c", "ibv_devices && uname -n"}));
+  EXPECT_EQ(devices.exit_code, 0) << devices.err;
+  EXPECT_THAT(devices.out, HasSubstr("brdma_eth0"));
+  EXPECT_THAT(devices.out, HasSubstr("h1\n"));
+}
+
 TEST_P(Lifetime, AProgramOnAHostDoesNotEndTheLab) {
   up({});
   const Outcome refused = run(on_host("h1", {BRDMA_PATH, "lab", "down"}));

@@ -125,18 +125,20 @@ void ControllerLink::ask(std::uint32_t slot, Taken& taken, std::uint64_t session
   const auto link = find_link_(slot);
   if (link == nullptr) return;
   taken.asking = true;
-  link->ask({{"do", "link_reports"}}, [this, slot, lease = taken.lease_id, session](const std::optional<AnswerMembers>& answer) {
-    if (const auto found = taken_.find(slot); found != taken_.end() && found->second.lease_id == lease) {
-      found->second.asking = false;
-    }
-    if (answer) hand_up(control::parse_json("{" + *answer + "}"), session);
-  });
+  link->ask({{"do", "link_reports"}},
+            [this, slot, lease = taken.lease_id, session](const std::optional<AnswerMembers>& answer) {
+              if (const auto found = taken_.find(slot); found != taken_.end() && found->second.lease_id == lease) {
+                found->second.asking = false;
+              }
+              if (answer) hand_up(control::parse_json("{" + *answer + "}"), session);
+            });
 }
 
 void ControllerLink::hand_up(const nlohmann::ordered_json& answer, std::uint64_t session) {
   if (!answer.is_object()) return;  // longer than a report
   const auto rows = answer.find("rows");
-  if (rows == answer.end() || !rows->is_array()) return;  // the process does not read, or its library is another version
+  if (rows == answer.end() || !rows->is_array())
+    return;  // the process does not read, or its library is another version
   for (const auto& row : *rows) {
     const auto report = control::parse_link_report(row);
     if (!report) {

@@ -45,6 +45,7 @@ class Keeper {
   void watch();
   void reap_children();
   void listen_on_hosts();
+  void serve_requests(std::span<const pollfd> listeners);
   void serve_request(int listener);
   Json answer(const Json& request, bool from_host, std::vector<int>& descriptors);
   [[nodiscard]] Json enter(const std::string& host, std::vector<int>& descriptors) const;
@@ -167,6 +168,12 @@ void Keeper::serve_request(int listener) {
   }
 }
 
+void Keeper::serve_requests(std::span<const pollfd> listeners) {
+  for (const pollfd& listener : listeners) {
+    if (listener.revents != 0) serve_request(listener.fd);
+  }
+}
+
 void Keeper::end_processes() {
   const timespec step{0, 2'000'000};
   for (const int signal : {SIGTERM, SIGKILL}) {
@@ -201,9 +208,7 @@ void Keeper::watch() {
     reap_children();
     if (polled[2].revents != 0) switch_.read_words();
     if (polled[1].revents != 0) return;  // the owner is gone, maybe killed
-    for (const pollfd& listener : std::span{polled}.subspan(3)) {
-      if (listener.revents != 0) serve_request(listener.fd);
-    }
+    serve_requests(std::span{polled}.subspan(3));
   }
 }
 

@@ -15,7 +15,12 @@ IpAddress address_of(const ibv_gid& gid) {
   std::memcpy(address.bytes.data(), gid.raw, address.bytes.size());
   IpAddress mapped = address;
   mapped.bytes[0] = mapped.bytes[1] = 0;
-  return address.bytes[0] == 0xFF && mapped.is_v4() ? mapped : address;
+  if (address.bytes[0] != 0xFF) return address;
+  if (mapped.is_v4()) return mapped;
+  constexpr std::uint8_t kScope = 0x0F, kInterfaceLocal = 1, kLinkLocal = 2;
+  if ((address.bytes[1] & kScope) == kInterfaceLocal)
+    address.bytes[1] = static_cast<std::uint8_t>((address.bytes[1] & ~kScope) | kLinkLocal);
+  return address;
 }
 
 Result<AddressHandle, Status> path_of(const DeviceInfo& device, const ibv_ah_attr& path) {

@@ -120,6 +120,9 @@ def perftest():
         rows += [pair(name, f"ib_send_lat -c {transport}{options}", clean_only=UNRELIABLE) for options in ("", " -e -n 200", " -s 512")]
         rows += [pair(name, f"ib_send_bw -c {transport}{options}", clean_only=OVERRUNS, root_only=True) for options in ("", " -e", " --use-srq", " -b", " -q 4")]
         rows.append(pair(name, f"ib_send_bw -c {transport} -D 1"))
+    # A multicast group that perftest chooses: ff01:2:c985::, of IPv6's interface-local scope.
+    rows.append(pair(name, "ib_send_lat -c UD -g -x 0", clean_only=UNRELIABLE, brief=True))
+    rows.append(pair(name, "ib_send_bw -c UD -g -x 0", clean_only=OVERRUNS, root_only=True))
     rows += [pair(name, f"ib_write_bw -c UC{options}") for options in ("", " -s 8 -n 5000", " -b", " -q 4")]
     rows.append(pair(name, "ib_write_lat -c UC", clean_only=UNRELIABLE))
     for tool in ("send_bw", "send_lat", "write_bw", "write_lat", "read_bw", "read_lat", "atomic_bw", "atomic_lat"):

@@ -19,8 +19,9 @@ std::string_view state_name(QpState state) {
   return kNames[static_cast<std::size_t>(state)];
 }
 
-std::string_view type_name(QpType type) {
-  switch (type) {
+std::string_view type_name(const QueuePairReport& report) {
+  if (report.xrc != XrcRole::kNone) return report.xrc == XrcRole::kInitiator ? "XRC_INI" : "XRC_TGT";
+  switch (report.type) {
     case QpType::kRc:
       return "RC";
     case QpType::kUc:
@@ -180,7 +181,7 @@ Json transfer_json(const TransferConfig& config) {
 Json queue_pair_json(const QueuePairReport& report) {
   Json object = {{"lqpn", report.qpn},
                  {"rqpn", report.peer_qpn},
-                 {"type", type_name(report.type)},
+                 {"type", type_name(report)},
                  {"state", state_name(report.state)},
                  {"rq-psn", report.receive_next.value()},
                  {"sq-psn", report.send_next.value()},

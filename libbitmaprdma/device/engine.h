@@ -54,6 +54,10 @@ struct QpCreate {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   SharedReceiveQueue* srq = nullptr;  // null: receives of its own. Of any protection domain
+  // kInitiator: without `receive_cq`. kTarget: of domain `xrc_domain`, and without `pd` and completion queues. Both:
+  // RC, without `srq`.
+  XrcRole xrc = XrcRole::kNone;
+  std::uint32_t xrc_domain = 0;
   QpCapabilities capabilities;  // with a shared receive queue: receive capabilities are ignored, and returned as 0
   bool signal_all = false;      // sq_sig_all
   PathMtu path_mtu = PathMtu::k1024;  // UD: its longest message; other types set it at connection
@@ -132,6 +136,11 @@ class Engine {
   [[nodiscard]] std::size_t cq_unpolled(const CompletionQueue* cq) const;
   // Writes back the granted values (at least those requested); the limit is 0 at first, whatever was requested.
   Result<SharedReceiveQueue*, Status> create_srq(ProtectionDomain* pd, SrqAttributes& attributes, void* user);
+  // Of an extended reliable connection (IBTA annex A14): targets of that domain take receives from it, which complete
+  // in `cq`. `domain`: the caller's number.
+  Result<SharedReceiveQueue*, Status> create_xrc_srq(ProtectionDomain* pd, SrqAttributes& attributes, void* user,
+                                                     std::uint32_t domain, CompletionQueue* cq);
+  [[nodiscard]] std::uint32_t srq_number(const SharedReceiveQueue* srq) const;  // that requests name it by; 0: basic
   Status modify_srq(SharedReceiveQueue* srq, const SrqAttributes& attributes, std::uint32_t mask);
   [[nodiscard]] SrqAttributes query_srq(const SharedReceiveQueue* srq) const;
   Status destroy_srq(SharedReceiveQueue* srq);

@@ -150,6 +150,7 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn, Instant now) co
   report.receive_start = identity.attributes.receive_psn;
   report.send_start = identity.attributes.send_psn;
   report.type = identity.type;
+  report.xrc = identity.xrc;
   report.state = identity.state;
   report.local = identity.attributes.local_address;
   report.peer = identity.attributes.peer_address;

@@ -27,6 +27,24 @@ QpCapabilities granted(QpCapabilities asked) {
   return asked;
 }
 
+// Each kind has the objects that it needs, and no other.
+bool has_objects(const QpCreate& request) {
+  const bool pd = request.pd != nullptr, sends = request.send_cq != nullptr, receives = request.receive_cq != nullptr;
+  if (request.xrc == XrcRole::kNone) return pd && sends && receives;
+  if (request.type != QpType::kRc || request.srq != nullptr || receives) return false;
+  const bool initiates = request.xrc == XrcRole::kInitiator;
+  return pd == initiates && sends == initiates;
+}
+
+// A queue pair, or its end, counts where it is used.
+void count_users(const qp::Identity& identity, int change) {
+  const auto add = [change](std::uint32_t& users) { users += static_cast<std::uint32_t>(change); };
+  if (identity.xrc == XrcRole::kTarget) return;  // it has what its shared receive queues have
+  add(identity.pd->users);
+  add(identity.send_cq->queue_pairs);
+  if (identity.xrc == XrcRole::kNone) add(identity.receive_cq->queue_pairs);
+}
+
 }  // namespace
 
 ProtectionDomain* Engine::alloc_pd() { return impl_->memory.alloc_pd(); }
@@ -74,8 +92,9 @@ std::uint32_t Engine::cq_capacity(const CompletionQueue* cq) const { return cq->
 std::size_t Engine::cq_unpolled(const CompletionQueue* cq) const { return cq->size(); }
 
 Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
-  if (request.pd == nullptr || request.send_cq == nullptr || request.receive_cq == nullptr) return Status{EINVAL};
-  if (request.srq != nullptr) request.capabilities.receive_wr_max = request.capabilities.receive_sge_max = 0;
+  if (!has_objects(request)) return Status{EINVAL};
+  if (request.srq != nullptr || request.xrc != XrcRole::kNone)
+    request.capabilities.receive_wr_max = request.capabilities.receive_sge_max = 0;
   if (!within_limits(request.capabilities)) return Status{EINVAL};
   if (!impl_->admits_queue_pair()) return Status{ENOMEM};
   const auto qpn = impl_->queue_pairs.allocate();
@@ -85,7 +104,8 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   }
   impl_->environment.count(Counter::kQpsCreated);
   request.capabilities = granted(request.capabilities);
-  if (request.srq != nullptr) request.capabilities.receive_wr_max = request.capabilities.receive_sge_max = 0;
+  if (request.srq != nullptr || request.xrc != XrcRole::kNone)
+    request.capabilities.receive_wr_max = request.capabilities.receive_sge_max = 0;
   qp::Identity identity;
   identity.qpn = *qpn;
   identity.type = request.type;
@@ -93,14 +113,15 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   identity.attributes.path_mtu = request.path_mtu;
   identity.signal_all = request.signal_all;
   identity.user = request.user;
-  identity.pd = request.pd;
-  identity.send_cq = request.send_cq;
-  identity.receive_cq = request.receive_cq;
+  identity.xrc = request.xrc;
+  identity.xrc_domain = request.xrc_domain;
+  qp::XrcQueues& xrc = impl_->environment.xrc;
+  identity.pd = request.pd != nullptr ? request.pd : &xrc.no_domain;
+  identity.send_cq = request.send_cq != nullptr ? request.send_cq : &xrc.no_completions;
+  identity.receive_cq = request.receive_cq != nullptr ? request.receive_cq : &xrc.no_completions;
   identity.srq = request.srq;
   identity.recovery = &impl_->settings.config.recovery;
-  ++request.pd->users;
-  ++request.send_cq->queue_pairs;
-  ++request.receive_cq->queue_pairs;
+  count_users(identity, 1);
   impl_->prefetch.set_user_bytes(request.user_bytes);
   QueuePair* const qp = impl_->queue_pairs.add(std::make_unique<QueuePair>(impl_->environment, identity));
   if (request.srq != nullptr) request.srq->queue_pairs.push_back(qp);
@@ -130,9 +151,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
   me.environment.count(Counter::kQpsDestroyed);
   identity.send_cq->purge(identity.qpn);
   identity.receive_cq->purge(identity.qpn);
-  --identity.pd->users;
-  --identity.send_cq->queue_pairs;
-  --identity.receive_cq->queue_pairs;
+  count_users(identity, -1);
   return Status::success();
 }
 

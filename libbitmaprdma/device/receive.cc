@@ -56,7 +56,7 @@ void Engine::Impl::take(const Datagram& datagram) {
   }
   const qp::Identity& identity = qp->identity();
   if (!identity.can_receive() && !qp->has_refused(packet)) return drop(datagram, DropReason::kQpState);
-  if (!qp::speaks(identity.type, packet.bth.opcode)) return drop(datagram, DropReason::kUnknownOpcode);
+  if (!qp::speaks(identity, packet.bth.opcode)) return drop(datagram, DropReason::kUnknownOpcode);
   if (identity.type != QpType::kUd && (datagram.source != identity.attributes.peer_address ||
                                        datagram.destination != identity.attributes.local_address)) {
     return drop(datagram, DropReason::kWrongPeer);

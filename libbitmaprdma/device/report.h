@@ -41,6 +41,7 @@ struct ManagedReport {
 struct QueuePairReport {
   std::uint32_t qpn = 0, peer_qpn = 0;
   QpType type = QpType::kRc;
+  XrcRole xrc = XrcRole::kNone;
   QpState state = QpState::kReset;
   IpAddress local, peer;
   std::uint32_t path_mtu = 0, pd = 0;

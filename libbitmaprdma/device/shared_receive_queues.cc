@@ -20,6 +20,20 @@ Result<SharedReceiveQueue*, Status> Engine::create_srq(ProtectionDomain* pd, Srq
   return me.queues.add(std::move(srq));
 }
 
+Result<SharedReceiveQueue*, Status> Engine::create_xrc_srq(ProtectionDomain* pd, SrqAttributes& attributes, void* user,
+                                                           std::uint32_t domain, CompletionQueue* cq) {
+  if (cq == nullptr) return Status{EINVAL};
+  auto created = create_srq(pd, attributes, user);
+  if (!created) return created;
+  SharedReceiveQueue& srq = *created.value();
+  srq.xrc = {.number = 0, .domain = domain, .cq = cq};
+  impl_->environment.xrc.add(srq);
+  ++cq->queue_pairs;
+  return created;
+}
+
+std::uint32_t Engine::srq_number(const SharedReceiveQueue* srq) const { return srq->xrc.number; }
+
 Status Engine::modify_srq(SharedReceiveQueue* srq, const SrqAttributes& attributes, std::uint32_t mask) {
   if ((mask & kSrqAttrWrMax) != 0 && attributes.wr_max > qp::kWorkRequestsMax) return Status{EINVAL};
   const Status status = srq->modify(attributes, mask);
@@ -34,6 +48,11 @@ Status Engine::destroy_srq(SharedReceiveQueue* srq) {
   if (!srq->queue_pairs.empty()) return Status{EBUSY};
   if (!impl_->queues.has(srq)) return Status{EINVAL};
   impl_->settle();
+  if (srq->xrc.number != 0) {
+    impl_->queue_pairs.for_each([srq](QueuePair* qp) { qp->forget_source(srq); });
+    impl_->environment.xrc.remove(*srq);
+    --srq->xrc.cq->queue_pairs;
+  }
   --srq->pd()->users;
   impl_->queues.remove(srq);
   return Status::success();
@@ -43,9 +62,15 @@ Status Engine::post_receive(SharedReceiveQueue* srq, const ReceiveRequest& reque
   impl_->now = now;
   const Status status = srq->post(request);
   if (status.ok() && srq->take_waiting()) [[unlikely]] {
-    for (QueuePair* qp : srq->queue_pairs) {
+    const auto retry = [this, srq](QueuePair* qp) {
+      if (qp->identity().srq != srq) return;
       qp->receive_posted();
       impl_->touched(qp);
+    };
+    if (srq->xrc.number == 0) {
+      std::ranges::for_each(srq->queue_pairs, retry);
+    } else {
+      impl_->queue_pairs.for_each(retry);
     }
   }
   return status;

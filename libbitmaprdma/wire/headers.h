@@ -18,7 +18,7 @@ namespace brdma::wire {
 
 inline constexpr std::size_t kBthSize = 12, kBxthSize = 32, kPiggybackSize = 40, kRethSize = 16, kAethSize = 4,
                              kAtomicEthSize = 28, kAtomicAckSize = 8, kImmediateSize = 4, kInvalidateSize = 4,
-                             kDethSize = 8, kFethSize = 4, kCnpReservedSize = 16, kIcrcSize = 4;
+                             kXrcethSize = 4, kDethSize = 8, kFethSize = 4, kCnpReservedSize = 16, kIcrcSize = 4;
 inline constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40, kUdpSize = 8;
 inline constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 

@@ -10,8 +10,8 @@
 
 namespace brdma::wire {
 
-// Low five bits of an opcode; bits 7..5 name the transport (000 RC, 001 UC, 011 UD, 110 bitmap mode of RC). UC has the
-// SENDs and WRITEs up to 0x0B, UD the two SENDs Only.
+// Low five bits of an opcode; bits 7..5 name the transport (000 RC, 001 UC, 011 UD, 101 XRC, 110 bitmap mode of RC). UC
+// has the SENDs and WRITEs up to 0x0B, UD the two SENDs Only, XRC all of RC's.
 enum class RcOp : std::uint8_t {
   kSendFirst = 0x00,
   kSendMiddle = 0x01,
@@ -52,7 +52,7 @@ enum class Control : std::uint8_t {
 };
 
 inline constexpr std::uint8_t kTransportMask = 0xE0, kTransportRc = 0x00, kTransportUc = 0x20, kTransportUd = 0x60,
-                              kTransportBitmap = 0xC0, kTransportControl = 0xE0;
+                              kTransportXrc = 0xA0, kTransportBitmap = 0xC0, kTransportControl = 0xE0;
 // Congestion notification packet (IBTA annex A17, A17.9.3): BTH with BECN, then 16 reserved bytes.
 inline constexpr std::uint8_t kCnpOpcode = 0x81;
 
@@ -62,16 +62,17 @@ inline constexpr std::uint8_t kCnpOpcode = 0x81;
 
 // Reports received and missing packets: an ACK or NAK, a bitmap acknowledgement, an FFM.
 [[nodiscard]] constexpr bool is_acknowledgement(std::uint8_t opcode) {
-  return opcode == opcode_of(RcOp::kAcknowledge, false) || opcode == static_cast<std::uint8_t>(Control::kBitmapAck) ||
-         opcode == static_cast<std::uint8_t>(Control::kFfm);
+  return opcode == opcode_of(RcOp::kAcknowledge, false) ||
+         opcode == (opcode_of(RcOp::kAcknowledge, false) | kTransportXrc) ||
+         opcode == static_cast<std::uint8_t>(Control::kBitmapAck) || opcode == static_cast<std::uint8_t>(Control::kFfm);
 }
 
-// Layout of a packet of one opcode. The parts are on the wire in the order of these bits, except kToken: a token is at
-// kTokenOffset after BTH.
+// Layout of a packet of one opcode. The parts are on the wire in the order of these bits, except two: a token is at
+// kTokenOffset after BTH, and XRCETH directly behind BTH.
 struct OpcodeShape {
   static constexpr std::uint16_t kKnown = 1, kBxth = 2, kDeth = 4, kFeth = 8, kReth = 16, kAtomicEth = 32, kAeth = 64,
                                  kAtomicAck = 128, kImmediate = 256, kInvalidate = 512, kPayload = 1024,
-                                 kControl = 2048, kCnp = 4096, kToken = 8192;
+                                 kControl = 2048, kCnp = 4096, kToken = 8192, kXrceth = 16384;
   std::uint16_t parts = 0;
   std::uint8_t headers_size = 0;  // BTH included
 
@@ -143,6 +144,13 @@ namespace internal {
   return static_cast<std::uint16_t>(rc_parts(op) | OpcodeShape::kDeth);
 }
 
+// IBTA annex A14: requests of all kinds name a shared receive queue.
+[[nodiscard]] constexpr std::uint16_t xrc_parts(RcOp op) {
+  const std::uint16_t parts = rc_parts(op);
+  const bool answer = (op >= RcOp::kReadResponseFirst && op <= RcOp::kAtomicAcknowledge);
+  return static_cast<std::uint16_t>(parts | (parts == 0 || answer ? 0 : OpcodeShape::kXrceth));
+}
+
 [[nodiscard]] constexpr OpcodeShape shape_of(std::uint8_t opcode) {
   using S = OpcodeShape;
   std::uint16_t parts = 0;
@@ -157,6 +165,9 @@ namespace internal {
     case kTransportUd:
       parts = datagram_parts(op);
       break;
+    case kTransportXrc:
+      parts = xrc_parts(op);
+      break;
     case kTransportBitmap:
       parts = bitmap_parts(op);
       break;
@@ -168,14 +179,14 @@ namespace internal {
       break;
     default:
       if (opcode == kCnpOpcode) parts = S::kKnown | S::kCnp;
-      break;  // RD, XRC
+      break;  // RD
   }
   const auto size = [parts](std::uint16_t part, std::size_t bytes) { return (parts & part) != 0 ? bytes : 0; };
-  const std::size_t headers = kBthSize + size(S::kBxth, kBxthSize) + size(S::kDeth, kDethSize) +
-                              size(S::kFeth, kFethSize) + size(S::kReth, kRethSize) +
-                              size(S::kAtomicEth, kAtomicEthSize) + size(S::kAeth, kAethSize) +
-                              size(S::kAtomicAck, kAtomicAckSize) + size(S::kImmediate, kImmediateSize) +
-                              size(S::kInvalidate, kInvalidateSize) + size(S::kCnp, kCnpReservedSize);
+  const std::size_t headers =
+      kBthSize + size(S::kBxth, kBxthSize) + size(S::kDeth, kDethSize) + size(S::kFeth, kFethSize) +
+      size(S::kReth, kRethSize) + size(S::kAtomicEth, kAtomicEthSize) + size(S::kAeth, kAethSize) +
+      size(S::kAtomicAck, kAtomicAckSize) + size(S::kImmediate, kImmediateSize) +
+      size(S::kInvalidate, kInvalidateSize) + size(S::kCnp, kCnpReservedSize) + size(S::kXrceth, kXrcethSize);
   return OpcodeShape{parts, static_cast<std::uint8_t>(headers)};
 }
 

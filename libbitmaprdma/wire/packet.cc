@@ -98,6 +98,8 @@ std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& pack
   std::size_t headers_size = shape.headers_size;
   if (packet.bitmap) {
     if (const auto reason = parse_bitmap_headers(size, reader, packet, headers_size)) return *reason;
+  } else if (shape.has(Shape::kXrceth)) [[unlikely]] {
+    packet.srq = load_be32(reader.take<kXrcethSize>().data()) & 0xFF'FFFF;
   }
   parse_extensions(shape, reader, packet);
 
@@ -125,6 +127,9 @@ std::size_t emit_headers(const Packet& packet, std::byte* out) {
       emit_piggyback(packet.piggyback, at);
       at += kPiggybackSize;
     }
+  } else if (shape.has(Shape::kXrceth)) [[unlikely]] {
+    store_be32(at, packet.srq);
+    at += kXrcethSize;
   }
   if (shape.has(Shape::kDeth)) {
     emit_deth(packet.deth, at);

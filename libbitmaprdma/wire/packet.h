@@ -6,7 +6,7 @@
 //                   or that ends before its token;
 //                   after the version: shorter than with the piggybacked ACK that BXTH announces
 //   kBadVersion     BTH's version is not 0; BXTH's or a control packet's is not ours
-//   kUnknownOpcode  not RC, UC, UD, bitmap mode or a control packet that we know
+//   kUnknownOpcode  not RC, UC, UD, XRC, bitmap mode or a control packet that we know
 //   kBadPkey        the low 15 bits of the P_Key are not the default partition's
 //   kBadControl     a piggybacked ACK whose syndrome is no acknowledgement
 //   kBadLength      not a multiple of four bytes, more pad than payload, payload or pad where the opcode has none
@@ -29,15 +29,16 @@ namespace brdma::wire {
 // The opcode determines which members beside `bth` and `payload` are valid (opcode_shape); the others are zero.
 struct Packet {
   Bth bth;
-  bool bitmap = false;   // opcode 0xC0..0xDF: bxth is there
-  bool control = false;  // opcode 0xE0..: payload is the control packet's body, to be parsed by wire/control.h
-  RcOp op{};             // all but control packets: low five bits
-  Bxth bxth;             // of a CNP only the token, when it is written
-  Piggyback piggyback;   // where bxth.piggyback says so
-  Deth deth;             // UD
-  Feth feth;             // FLUSH
-  Reth reth;             // READ request, ATOMIC WRITE, FLUSH; WRITE first/only; bitmap mode: every WRITE packet
-  Aeth aeth;             // acknowledgements, READ responses (standard: not the middle ones)
+  bool bitmap = false;    // opcode 0xC0..0xDF: bxth is there
+  bool control = false;   // opcode 0xE0..: payload is the control packet's body, to be parsed by wire/control.h
+  RcOp op{};              // all but control packets: low five bits
+  std::uint32_t srq = 0;  // XRC requests: XRCETH, the number of a shared receive queue, 24 bits
+  Bxth bxth;              // of a CNP only the token, when it is written
+  Piggyback piggyback;    // where bxth.piggyback says so
+  Deth deth;              // UD
+  Feth feth;              // FLUSH
+  Reth reth;              // READ request, ATOMIC WRITE, FLUSH; WRITE first/only; bitmap mode: every WRITE packet
+  Aeth aeth;              // acknowledgements, READ responses (standard: not the middle ones)
   AtomicEth atomic;
   std::uint64_t atomic_original = 0;  // atomic acknowledge
   std::uint32_t immediate_be = 0;

@@ -24,6 +24,8 @@
 
 namespace brdma::provider {
 
+struct XrcDomainObject;
+
 struct ThreadDomainObject {
   ibv_td core{};
   std::size_t shard = 0;      // of objects made for its thread
@@ -89,7 +91,8 @@ struct QueuePairObject {
   // Granted limits: checked before a list of that length is read.
   std::uint8_t send_sges_max = 0, receive_sges_max = 0;
   std::uint8_t shard = 0;
-  std::vector<IpAddress> groups;  // its multicast groups; SharedDevice::objects() held
+  XrcDomainObject* xrcd = nullptr;  // of an XRC target
+  std::vector<IpAddress> groups;    // its multicast groups; SharedDevice::objects() held
 };
 
 struct SharedReceiveQueueObject {
@@ -99,6 +102,7 @@ struct SharedReceiveQueueObject {
   } core{.reserve = {}};
   Context* context = nullptr;  // of its shard
   SharedReceiveQueue* engine = nullptr;
+  XrcDomainObject* xrcd = nullptr;  // null: of the basic kind
   std::size_t shard = 0;
   std::uint32_t async_events_written = 0;  // as above
   SrqAttributes granted;                   // at creation

@@ -1,10 +1,11 @@
-// Shared receive queues of the basic kind. XRC's keep libibverbs' own error (EOPNOTSUPP), as does ibv_get_srq_num.
+// Shared receive queues of the basic kind, and what XRC's (xrc.cc) have in common with them.
 #include <cerrno>
 #include <memory>
 #include <mutex>
 
 #include "verbs/objects.h"
 #include "verbs/verbs.h"
+#include "verbs/xrc.h"
 
 namespace brdma::provider::verbs {
 
@@ -58,6 +59,7 @@ int destroy_srq(ibv_srq* ibv) {
     const Status status = Context::Session(*srq.context).engine().destroy_srq(srq.engine);
     if (!status.ok()) return status.error();
     device.taken_from(srq.shard);
+    if (srq.xrcd != nullptr) --srq.xrcd->users;
     device.undestroyed().shared_receive_queues.erase(&srq);
   }
   {

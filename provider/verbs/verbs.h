@@ -37,6 +37,9 @@ inline constexpr int kAccessHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDE
 // completion_queue.cc: create_cq with more parameters. `shard`: of its first ring, before it has queue pairs.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
                               const CqOptions& options, std::optional<std::size_t> shard);
+// queue_pair.cc: create_qp with more parameters. `pd` is null, and the completion queues are, where `xrcd` is not: it
+// is an XRC target.
+ibv_qp* make_queue_pair(ibv_context* context, ibv_pd* pd, ibv_qp_init_attr& wanted, ibv_xrcd* xrcd);
 // Likewise: its ring in that shard, made if there is none. SharedDevice::objects() held.
 Result<CompletionQueue*, Status> ring_in(CompletionQueueObject& cq, OpenDevice& device, std::size_t shard);
 // Sets the members of a request that binds a memory window.
@@ -100,13 +103,19 @@ int modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask);
 int query_srq(ibv_srq* srq, ibv_srq_attr* attributes);
 int destroy_srq(ibv_srq* srq);
 
+// xrc.cc
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes);
+int close_xrcd(ibv_xrcd* xrcd);
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes);
+int get_srq_num(ibv_srq* srq, std::uint32_t* number);
+
 // post.cc
 int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad_request);
 int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad_request);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* requests, ibv_recv_wr** bad_request);
 }
 }  // namespace verbs
-// The table: an operation's name and its function. Absent ones (XRC, flows) keep libibverbs' own error: EOPNOTSUPP.
+// The table: an operation's name and its function. Absent ones (flows) keep libibverbs' own error: EOPNOTSUPP.
 template <class Visit>
 void for_each_operation(const Visit& visit) {
   visit("advise_mr", &verbs::advise_mr);
@@ -116,12 +125,14 @@ void for_each_operation(const Visit& visit) {
   visit("alloc_td", &verbs::alloc_td);
   visit("attach_mcast", &verbs::attach_mcast);
   visit("bind_mw", &verbs::bind_mw);
+  visit("close_xrcd", &verbs::close_xrcd);
   visit("create_ah", &verbs::create_ah);
   visit("create_cq", &verbs::create_cq);
   visit("create_cq_ex", &verbs::create_cq_ex);
   visit("create_qp", &verbs::create_qp);
   visit("create_qp_ex", &verbs::create_qp_ex);
   visit("create_srq", &verbs::create_srq);
+  visit("create_srq_ex", &verbs::create_srq_ex);
   visit("dealloc_mw", &verbs::dealloc_mw);
   visit("dealloc_pd", &verbs::dealloc_pd);
   visit("dealloc_td", &verbs::dealloc_td);
@@ -132,8 +143,10 @@ void for_each_operation(const Visit& visit) {
   visit("destroy_srq", &verbs::destroy_srq);
   visit("detach_mcast", &verbs::detach_mcast);
   visit("free_context", &verbs::free_context);
+  visit("get_srq_num", &verbs::get_srq_num);
   visit("modify_qp", &verbs::modify_qp);
   visit("modify_srq", &verbs::modify_srq);
+  visit("open_xrcd", &verbs::open_xrcd);
   visit("poll_cq", &verbs::poll_cq);
   visit("post_recv", &verbs::post_recv);
   visit("post_send", &verbs::post_send);

@@ -43,6 +43,7 @@ int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out
   out.opcode = static_cast<WorkOpcode>(in.opcode);
   out.flags = in.send_flags;
   out.immediate_be = in.imm_data;  // one union with invalidate_rkey
+  if (qp.core.qp.qp_type == IBV_QPT_XRC_SEND) out.remote_qpn = in.qp_type.xrc.remote_srqn;
   if (qp.core.qp.qp_type == IBV_QPT_UD) {
     if (in.wr.ud.ah == nullptr) return EINVAL;
     out.address = &object_of(in.wr.ud.ah).address;

@@ -87,6 +87,11 @@ void WorkBuilder::set_destination(const AddressHandle& address, std::uint32_t qp
   requests_.back().remote_qkey = qkey;
 }
 
+void WorkBuilder::set_shared_queue(std::uint32_t number) {
+  if (requests_.empty()) refuse(EINVAL);
+  if (error_ == 0) requests_.back().remote_qpn = number;
+}
+
 // Sets the pointers only now, because the arrays could move while requests were added. They are in the requests' order.
 std::span<const SendRequest> WorkBuilder::take() {
   Sge* sge = sges_.data();

@@ -33,6 +33,7 @@ class WorkBuilder {
   void set_sges(std::span<const Sge> sges);
   void set_inline(std::span<const ibv_data_buf> pieces);
   void set_destination(const AddressHandle& address, std::uint32_t qpn, std::uint32_t qkey);  // UD
+  void set_shared_queue(std::uint32_t number);                                                // XRC
   void refuse(int error);                                                                     // keeps the first
   [[nodiscard]] int error() const { return error_; }
   // All of them, complete. Valid until start().

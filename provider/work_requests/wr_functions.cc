@@ -126,7 +126,10 @@ void wr_flush(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::siz
 // Operations that no queue pair of ours has: ibv_create_qp_ex() refuses them already, and these refuse a call all the
 // same.
 void wr_send_tso(ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t) { refuse(qp); }
-void wr_set_xrc_srqn(ibv_qp_ex* qp, std::uint32_t) { refuse(qp); }
+
+void wr_set_xrc_srqn(ibv_qp_ex* qp, std::uint32_t number) {
+  qp->qp_base.qp_type == IBV_QPT_XRC_SEND ? builder(qp).set_shared_queue(number) : refuse(qp);
+}
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::uint32_t remote_qkey) {
   builder(qp).set_destination(object_of(ah).address, remote_qpn, remote_qkey);

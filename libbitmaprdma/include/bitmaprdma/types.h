@@ -16,7 +16,10 @@ namespace brdma {
 
 enum class QpState : std::uint8_t { kReset = 0, kInit, kRtr, kRts, kSqd, kSqe, kErr };  // enum ibv_qp_state
 enum class QpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4 };                         // enum ibv_qp_type
-enum class PathMtu : std::uint8_t { k256 = 1, k512, k1024, k2048, k4096 };              // enum ibv_mtu
+// Of an RC queue pair that is half of an extended reliable connection (IBTA annex A14): an initiator only sends, a
+// target only receives, into the shared receive queue that each request names. enum ibv_qp_type: 9, 10.
+enum class XrcRole : std::uint8_t { kNone, kInitiator, kTarget };
+enum class PathMtu : std::uint8_t { k256 = 1, k512, k1024, k2048, k4096 };  // enum ibv_mtu
 [[nodiscard]] constexpr std::uint32_t mtu_bytes(PathMtu mtu) { return 128u << static_cast<unsigned>(mtu); }
 
 // enum ibv_wr_opcode
@@ -72,7 +75,7 @@ struct SendRequest {
   std::uint64_t compare_or_add = 0;  // CMP_SWAP: compare; FETCH_ADD: addend; kBindMw, kFlush: length
   std::uint64_t swap = 0;  // CMP_SWAP; kBindMw: kAccess...; kFlush: placement | selectivity << 8, as FETH has them
   const AddressHandle* address = nullptr;  // UD
-  std::uint32_t remote_qpn = 0;            // UD
+  std::uint32_t remote_qpn = 0;            // UD; XRC initiator: number of the shared receive queue
   std::uint32_t remote_qkey = 0;           // UD; bit 31 set: the queue pair's own is sent
 };
 

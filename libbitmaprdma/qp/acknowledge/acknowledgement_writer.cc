@@ -26,7 +26,7 @@ bool AcknowledgementWriter::write_standard(const Identity& identity, TransmitBat
                                            Psn psn) {
   wire::Packet packet;
   packet.op = wire::RcOp::kAcknowledge;
-  packet.bth.opcode = wire::opcode_of(packet.op, false);
+  packet.bth.opcode = opcode_of(identity, packet.op, false);
   packet.bth.dest_qpn = identity.attributes.destination_qpn;
   packet.bth.psn = psn;
   packet.aeth = aeth;

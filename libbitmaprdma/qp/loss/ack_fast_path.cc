@@ -49,7 +49,7 @@ void QueuePair::process_piggybacked(ConstBytes packet, Instant now) {
   const qp::CumulativeAck all = qp::CumulativeAck::of(wire::parse_piggyback(bytes));
   qp::Requester::Impl& requester = requester_.impl();
   const bool usual =
-      identity_.can_send() && negotiates(identity_.recovery->mode) && requester.cumulative_acks().acknowledges_all(all);
+      identity_.can_send() && qp::negotiates(identity_) && requester.cumulative_acks().acknowledges_all(all);
   if (!usual) {
     return take_piggyback(wire::parse_bxth(wire::Field<wire::kBxthSize>{bxth, wire::kBxthSize}),
                           wire::parse_piggyback(bytes), now);

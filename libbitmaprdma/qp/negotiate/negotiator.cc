@@ -39,7 +39,7 @@ std::uint8_t Negotiation::path(std::uint32_t paths) const {
 void Negotiator::begin() const {
   Negotiation& negotiation = me_.negotiation;
   negotiation = Negotiation{};
-  negotiation.ask_due = negotiates(me_.id.recovery->mode);
+  negotiation.ask_due = negotiates(me_.id);
   me_.id.peer_token = 0;
   do {
     me_.id.own_token = me_.env.nonces.tokens.next();
@@ -97,7 +97,7 @@ void Negotiator::on_caps(const wire::Caps& caps, std::uint16_t source_port, Inst
 // The answer to an unproven CAPS asks in turn, unless our first CAPS is in flight: later ones follow lost ones. If all
 // have been sent a few more are, for this answer may be lost as well.
 void Negotiator::ask_in_turn() const {
-  if (!negotiates(me_.id.recovery->mode)) return;
+  if (!negotiates(me_.id)) return;
   if (me_.negotiation.asking()) {
     me_.negotiation.challenge = me_.negotiation.asked > 1;
     return;

@@ -20,6 +20,14 @@ ReceiveQueue::ReceiveQueue(const Identity& owner)
   stride_ = source_->receives().stride_;
 }
 
+void ReceiveQueue::take_from(SharedReceiveQueue* source) {
+  BRDMA_CHECK(count_ == 0);
+  source_ = source;
+  if (source == nullptr || source->receives().stride_ == stride_) return;
+  stride_ = source->receives().stride_;
+  capacity_ = head_ = 0;  // room of that stride is made with the next one
+}
+
 Status ReceiveQueue::post(const ReceiveRequest& request) {
   if (source_ != nullptr || request.sges.size() > stride_) return Status{EINVAL};
   if (count_ >= entries_max_) return Status{ENOMEM};

@@ -32,6 +32,9 @@ class ReceiveQueue {
   // For a queue pair: with receives of its own, or taken from its shared queue.
   explicit ReceiveQueue(const Identity& owner);
 
+  // XRC target: whose receives it takes from now on. Precondition: empty().
+  void take_from(SharedReceiveQueue* source);
+
   Status post(const ReceiveRequest& request);  // EINVAL: too many elements, or a shared queue's; ENOMEM: full
   // Receive `i` is there. From a shared queue it takes the missing ones up to it, in that queue's order.
   [[nodiscard]] bool has(std::size_t i) { return i < count_ || (source_ != nullptr && take(i)); }

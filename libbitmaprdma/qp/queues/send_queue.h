@@ -39,6 +39,7 @@ struct SendWqe {
   WorkOpcode opcode = WorkOpcode::kSend;
   bool inlined = false;  // the payload was copied at post
   std::uint16_t sge_count = 0;
+  std::uint32_t srq = 0;  // XRC: number of the shared receive queue
 };
 
 class SendQueue {
@@ -83,6 +84,7 @@ class SendQueue {
     wqe.immediate_be = request.immediate_be;
     wqe.flags = request.flags;
     wqe.opcode = request.opcode;
+    wqe.srq = request.remote_qpn;
     wqe.inlined = (request.flags & kSendInline) != 0;
     wqe.sge_count = static_cast<std::uint16_t>(request.sges.size());
     if (!wqe.inlined && wqe.sge_count == 1) [[likely]] {

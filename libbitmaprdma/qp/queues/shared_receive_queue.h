@@ -21,6 +21,7 @@
 
 namespace brdma {
 
+class CompletionQueue;
 class QueuePair;
 
 class SharedReceiveQueue {
@@ -48,6 +49,14 @@ class SharedReceiveQueue {
     somebody_waits_ = false;
     return waits;
   }
+
+  // Of an extended reliable connection (qp/shared/xrc_queues.h).
+  struct Xrc {
+    std::uint32_t number = 0;  // 0: it is of the basic kind
+    std::uint32_t domain = 0;
+    CompletionQueue* cq = nullptr;  // of all receives
+  };
+  Xrc xrc;
 
   // The engine's bookkeeping.
   std::vector<QueuePair*> queue_pairs;  // that use it: destroy returns EBUSY while there are some

@@ -41,7 +41,7 @@ void ResponsePacing::on_requested(const Message& message, std::uint32_t packets,
   wire::Packet response;
   response.op = wire::RcOp::kReadResponseMiddle;
   response.bitmap = id.bitmap_agreed;
-  response.bth.opcode = wire::opcode_of(response.op, response.bitmap);
+  response.bth.opcode = opcode_of(id, response.op, response.bitmap);
   const std::size_t headers =
       TransmitBatch::packet_bytes(response, 0) + GsoSegments::frame_overhead(id.attributes.peer_address.is_v4());
   const std::uint64_t payload = std::min<std::uint64_t>(message.length, std::uint64_t{packets} * id.mtu());

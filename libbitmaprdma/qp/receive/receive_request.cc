@@ -113,6 +113,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     const auto answer = [this, now](const wire::Packet& again) { return replayed_responses().answer(again, now); };
     if (const auto reason = duplicate_requests().on_executed(packet, answer, now)) drop(*reason, packet, now);
   } else if (offset > 0) [[unlikely]] {
+    if (identity.xrc == XrcRole::kTarget && identity.srq == nullptr) (void)xrc_target().select(packet);
     handle_ahead(packet, newest_before, now);
   } else if (!window.empty() && window.has(base())) [[unlikely]] {  // held and not ready: retry it
     drop(DropReason::kDuplicate, packet, now);
@@ -128,6 +129,8 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
 
 // One function for both callers: what it does for each packet is in it.
 Verdict Responder::Impl::execute(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
+  if (identity.xrc == XrcRole::kTarget && !xrc_target().select(packet)) [[unlikely]]
+    return Verdict::kInvalidRequest;
   const RequestExecution execution{{env, identity, window, out_of_order.get(), receives, operations,
                                     responses.resources, responses.log, messages, connection.mtu}};
   return execution.execute(packet, placed, outcome, now);

@@ -91,6 +91,11 @@ void Responder::start(Psn first) { impl_->start(first); }
 void Responder::reset() {
   impl_->reset_connection();
   impl_->receives.clear();
+  if (impl_->identity.xrc == XrcRole::kTarget) impl_->xrc_target().forget();
+}
+void Responder::forget_source(const SharedReceiveQueue* srq) {
+  if (impl_ != nullptr && impl_->identity.xrc == XrcRole::kTarget && impl_->identity.srq == srq)
+    impl_->xrc_target().forget();
 }
 void Responder::flush(Instant now) { impl_->flush(now); }
 Outcome Responder::handle_request(const wire::Packet& packet, Instant now) {

@@ -42,6 +42,7 @@ class Responder {
   void fetch_ahead() const;                            // idle.cc
   Status post_receive(const ReceiveRequest& request);  // EINVAL, ENOMEM
   void receive_posted();                               // to the shared receive queue
+  void forget_source(const SharedReceiveQueue* srq);   // it is being destroyed (XRC)
   void start(Psn first);                               // INIT -> RTR
   void reset();                                        // to RESET: all forgotten
   void flush(Instant now);                             // to ERR: receives complete as kFlushed

@@ -25,6 +25,7 @@
 #include "qp/execute/request_execution.h"
 #include "qp/execute/used_receives.h"
 #include "qp/execute/verdict.h"
+#include "qp/execute/xrc_target.h"
 #include "qp/gaps/feedback_sender.h"
 #include "qp/gaps/gap_feedback.h"
 #include "qp/gaps/gap_tolerance.h"
@@ -103,6 +104,8 @@ struct Responder::Impl {
   [[nodiscard]] DuplicateRequests duplicate_requests() {
     return DuplicateRequests{{env, identity, window, tolerance, feedback, acknowledgements, ack_loss}};
   }
+
+  [[nodiscard]] XrcTarget xrc_target() { return XrcTarget{{env, identity, receives}}; }
 
   // --- views: gaps ---
   // Precondition: out_of_order.

@@ -57,7 +57,7 @@ wire::Packet ResponseSender::packet_of(const Response& response, RcOp op, Instan
   wire::Packet packet;
   packet.op = op;
   packet.bitmap = response.bitmap;
-  packet.bth.opcode = wire::opcode_of(op, response.bitmap);
+  packet.bth.opcode = opcode_of(identity, op, response.bitmap);
   packet.bth.dest_qpn = identity.attributes.destination_qpn;
   packet.bth.psn = response.psn;
   packet.aeth = {wire::kSyndromeAck, response.msn};

@@ -41,13 +41,16 @@ RcOp op_of(WorkOpcode opcode, Place place) {
   }
 }
 
-void put_common(wire::Packet& packet, RcOp op, const Identity& id, const Message& message, std::uint32_t index,
-                bool again, Instant now) {
+void put_common(wire::Packet& packet, RcOp op, const Identity& id, const SendWqe& wqe, const Message& message,
+                std::uint32_t index, bool again, Instant now) {
   packet.op = op;
   packet.bitmap = id.bitmap_agreed;
-  packet.bth.opcode = wire::opcode_of(op, packet.bitmap);
+  packet.bth.opcode = opcode_of(id, op, packet.bitmap);
   packet.bth.dest_qpn = id.attributes.destination_qpn;
-  if (!packet.bitmap) return;
+  if (!packet.bitmap) {
+    packet.srq = wqe.srq;
+    return;
+  }
   packet.bxth.retransmitted = again;
   packet.bxth.source_qpn = id.qpn;
   packet.bxth.token = id.peer_token;
@@ -96,7 +99,7 @@ void PacketBuilder::data(wire::Packet& packet, const Message& message, Sequence 
   const SendWqe& wqe = queue_[message.wqe];
   const auto index = static_cast<std::uint32_t>(sequence - message.first);
   const Place place{index == 0 && message.offset == 0, sequence + 1 == message.end() && message.last_of_wqe};
-  put_common(packet, op_of(wqe.opcode, place), id_, message, index, again, now);
+  put_common(packet, op_of(wqe.opcode, place), id_, wqe, message, index, again, now);
   packet.bth.psn = scoreboard_.psn_of(sequence);
   if (message.segment_packets != 0) put_operation(packet.bxth, message, index);
   if (message.kind == MessageKind::kWrite) {
@@ -114,7 +117,7 @@ void PacketBuilder::request(wire::Packet& packet, const Message& message, Sequen
                             bool again, Instant now) const {
   const SendWqe& wqe = queue_[message.wqe];
   const auto index = static_cast<std::uint32_t>(sequence - message.first);
-  put_common(packet, op_of(wqe.opcode, Place{true, true}), id_, message, index, again, now);
+  put_common(packet, op_of(wqe.opcode, Place{true, true}), id_, wqe, message, index, again, now);
   packet.bth.psn = scoreboard_.psn_of(sequence);
   packet.bth.ack_request = true;
   switch (message.kind) {

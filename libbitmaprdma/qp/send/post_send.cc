@@ -62,6 +62,7 @@ bool atomic_valid(const SendRequest& request, std::uint32_t& length) {
 
 // `length`: of the whole message.
 bool is_valid(const Identity& id, const SendRequest& request, std::uint32_t& length) {
+  if (id.xrc == XrcRole::kTarget || (id.xrc == XrcRole::kInitiator && request.remote_qpn > 0xFF'FFFF)) return false;
   constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
   const WorkOpcode opcode = request.opcode;
   if (!known(opcode) || (request.flags & ~kFlags) != 0) return false;
@@ -85,7 +86,7 @@ Status Requester::post_send(std::span<const SendRequest> requests, std::size_t& 
   std::uint32_t length = 0;
   for (posted = 0; posted < requests.size(); ++posted) {
     const SendRequest& request = requests[posted];
-    if (plainly_valid(request)) [[likely]] {
+    if (plainly_valid(request) && me.id.xrc == XrcRole::kNone) [[likely]] {
       length = request.sges.front().length;
     } else if (!is_valid(me.id, request, length)) {
       return Status{EINVAL};

@@ -16,6 +16,7 @@
 #include "qp/shared/notices.h"
 #include "qp/shared/state_pools.h"
 #include "qp/shared/telemetry.h"
+#include "qp/shared/xrc_queues.h"
 #include "qp/state/duplicate_log.h"
 #include "qp/state/identity.h"
 
@@ -63,6 +64,7 @@ struct Environment {
   StatePools pools{};
   Nonces nonces{config.own_seed()};
   LinkFindings links{};
+  XrcQueues xrc{};
   DuplicateLog duplicates{};  // recently received
   PendingRoundTrip round_trip{};
   Duration waited{};  // time of the current packet in this host before the engine saw it; 0: not known

@@ -9,6 +9,7 @@
 #include "bitmaprdma/types.h"
 #include "memory/memory_table.h"
 #include "qp/queues/completion_queue.h"
+#include "wire/opcode.h"
 
 namespace brdma {
 class SharedReceiveQueue;
@@ -40,6 +41,8 @@ struct PeerCredit {
 struct Identity {
   std::uint32_t qpn = 0;
   QpType type = QpType::kRc;
+  XrcRole xrc = XrcRole::kNone;
+  std::uint32_t xrc_domain = 0;  // of a target
   QpState state = QpState::kReset;
   bool signal_all = false;
   QpAttributes attributes;
@@ -81,6 +84,15 @@ struct Identity {
   [[nodiscard]] bool goes_back() const { return recovery->mode == RecoveryMode::kGoBackN; }  // go-back-N
   [[nodiscard]] bool can_send() const { return state == QpState::kRts || state == QpState::kSqd; }
 };
+
+// XRC queue pairs speak standard packets only.
+[[nodiscard]] inline bool negotiates(const Identity& id) {
+  return id.xrc == XrcRole::kNone && brdma::negotiates(id.recovery->mode);
+}
+[[nodiscard]] inline std::uint8_t opcode_of(const Identity& id, wire::RcOp op, bool bitmap) {
+  const std::uint8_t opcode = wire::opcode_of(op, bitmap);
+  return id.xrc == XrcRole::kNone ? opcode : static_cast<std::uint8_t>(opcode | wire::kTransportXrc);
+}
 
 // RESET: what the peer's CAPS stated holds for that connection alone.
 inline void forget_peer(Identity& identity) {

@@ -54,7 +54,7 @@ Status QueuePair::post_send(std::span<const SendRequest> requests, Instant now, 
 
 Status QueuePair::post_receive(const ReceiveRequest& request, Instant now) {
   count_here();
-  if (identity_.state == QpState::kReset) return Status{EINVAL};
+  if (identity_.state == QpState::kReset || identity_.xrc != XrcRole::kNone) return Status{EINVAL};
   const Status status = unreliable_ ? unreliable_->receiver.post(request) : responder_.post_receive(request);
   if (status.ok() && identity_.state == QpState::kErr) StateMachine{*this}.fail_receives(now);
   return status;

@@ -56,6 +56,7 @@ class QueuePair : public qp::SchedulingEntry, private qp::PacketCounts {
   [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // the result of post_send of them
   Status post_receive(const ReceiveRequest& request, Instant now);  // likewise; EINVAL with a shared receive queue
   void receive_posted() { responder_.receive_posted(); }            // to the shared receive queue
+  void forget_source(const SharedReceiveQueue* srq) { responder_.forget_source(srq); }  // it is being destroyed
   [[nodiscard]] qp::AsyncEvents& events() { return events_; }
 
   // --- packets of the peer ---
@@ -132,7 +133,7 @@ class QueuePair : public qp::SchedulingEntry, private qp::PacketCounts {
   // --- ack_fast_path.cc ---
   [[nodiscard]] bool takes_cumulative_acks() const {
     return identity_.type == QpType::kRc && identity_.can_send() && identity_.bitmap_agreed &&
-           negotiates(identity_.recovery->mode);
+           qp::negotiates(identity_);
   }
   void trace_ack(ConstBytes packet, Instant now) const;
   void process_general(ConstBytes packet, Instant now);

@@ -162,6 +162,11 @@ Outcome QueuePair::Reception::route(const wire::Packet& packet, Instant now) con
   if (packet.bitmap && !pair_.identity_.bitmap_agreed) [[unlikely]]
     pair_.negotiator().on_bitmap_packet();
   if (packet.control) return route_control(packet, now);
+  if (wire::is_request(packet.op) == (pair_.identity_.xrc == XrcRole::kInitiator) &&
+      pair_.identity_.xrc != XrcRole::kNone) [[unlikely]] {  // XRC goes one way
+    pair_.environment_.drop(DropReason::kUnknownOpcode);
+    return {};
+  }
   if (wire::is_request(packet.op)) return pair_.responder_.handle_request(packet, now);
   if (!pair_.identity_.can_send()) {
     pair_.environment_.drop(DropReason::kStaleResponse);
@@ -174,7 +179,7 @@ Outcome QueuePair::Reception::route_control(const wire::Packet& packet, Instant 
   const auto which = static_cast<wire::Control>(packet.bth.opcode);
   // A side that does not negotiate bitmap mode is a standard peer: it takes none of these, except the reply to its own
   // query.
-  if (!negotiates(pair_.identity_.recovery->mode) && which != wire::Control::kStoppedReply) {
+  if (!qp::negotiates(pair_.identity_) && which != wire::Control::kStoppedReply) {
     pair_.environment_.drop(DropReason::kUnknownOpcode);
     return {};
   }
@@ -244,7 +249,7 @@ Outcome QueuePair::Reception::apply_drops(const wire::Edn& edn, Instant now) con
 // is no fault of the data; an impossible one is a fault of the whole packet.
 void QueuePair::take_piggyback(const wire::Bxth& bxth, const wire::Piggyback& piggyback, Instant now) {
   // A side that does not negotiate bitmap mode has not announced that it reads these.
-  if (!identity_.can_send() || !negotiates(identity_.recovery->mode)) {
+  if (!identity_.can_send() || !qp::negotiates(identity_)) {
     environment_.count(Counter::kStalePiggybacks);
     return;
   }

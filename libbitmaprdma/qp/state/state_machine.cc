@@ -65,17 +65,29 @@ constexpr Move kUdMoves[] = {
     {QpState::kSqe, QpState::kRts, 0, kQpAttrCurrentState | kQpAttrQkey},
 };
 
+// IBTA annex A14: the sending half's attributes, and the receiving half's. libibverbs' programs (rdma-core's tests) set
+// those of RC on both.
+constexpr std::uint32_t kOfReceiver = kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer,
+                        kOfSender = kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrMaxRdAtomic;
+
+// Attributes that half of a connection need not be given.
+std::uint32_t not_needed(XrcRole role) {
+  if (role == XrcRole::kInitiator) return kOfReceiver;
+  return role == XrcRole::kTarget ? kOfSender : 0;
+}
+
 std::span<const Move> moves_of(QpType type) {
   if (type == QpType::kUc) return kUcMoves;
   if (type == QpType::kUd) return kUdMoves;
   return kRcMoves;
 }
 
-bool move_allowed(QpType type, QpState from, QpState to, std::uint32_t given) {
+bool move_allowed(const qp::Identity& id, QpState from, QpState to, std::uint32_t given) {
   if (to == QpState::kReset || to == QpState::kErr) return given == 0;
-  for (const Move& move : moves_of(type)) {
+  for (const Move& move : moves_of(id.type)) {
     if (move.from != from || move.to != to) continue;
-    return (given & move.required) == move.required && (given & ~(move.required | move.optional)) == 0;
+    const std::uint32_t required = move.required & ~not_needed(id.xrc);
+    return (given & required) == required && (given & ~(move.required | move.optional)) == 0;
   }
   return false;
 }
@@ -122,7 +134,7 @@ Status QueuePair::StateMachine::modify(const QpAttributes& attributes, std::uint
   const QpState from = pair_.identity_.state;
   const QpState to = (mask & kQpAttrState) != 0 ? attributes.state : from;
   if ((mask & kQpAttrCurrentState) != 0 && attributes.current_state != from) return Status{EINVAL};
-  if (!move_allowed(pair_.identity_.type, from, to, mask & ~kQpAttrState)) return Status{EINVAL};
+  if (!move_allowed(pair_.identity_, from, to, mask & ~kQpAttrState)) return Status{EINVAL};
   if (!values_valid(attributes, mask)) return Status{EINVAL};
   apply(attributes, mask);
   if (to != from || to == QpState::kReset) enter(to, mask, now);
@@ -218,7 +230,8 @@ void QueuePair::StateMachine::enter_error(Instant now) const {
   if (pair_.local_) pair_.local_->darken();
   fail_sends(now);
   fail_receives(now);
-  if (pair_.identity_.srq != nullptr) pair_.events_.raise(qp::kEventLastWqeReached);
+  if (pair_.identity_.srq != nullptr && pair_.identity_.xrc == XrcRole::kNone)
+    pair_.events_.raise(qp::kEventLastWqeReached);
 }
 
 // UC and UD: a work request failed here. The receiving half is not affected.

@@ -34,7 +34,13 @@ struct Unreliable {
   const unsigned transport = opcode & wire::kTransportMask;
   if (type == QpType::kUc) return transport == wire::kTransportUc;
   if (type == QpType::kUd) return transport == wire::kTransportUd;
-  return transport != wire::kTransportUc && transport != wire::kTransportUd;
+  return transport != wire::kTransportUc && transport != wire::kTransportUd && transport != wire::kTransportXrc;
+}
+[[nodiscard]] inline bool speaks(const Identity& identity, std::uint8_t opcode) {
+  if (identity.xrc == XrcRole::kNone) [[likely]]
+    return speaks(identity.type, opcode);
+  const unsigned transport = opcode & wire::kTransportMask;
+  return transport == wire::kTransportXrc || transport == wire::kTransportControl || opcode == wire::kCnpOpcode;
 }
 
 }  // namespace brdma::qp

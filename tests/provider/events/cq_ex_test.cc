@@ -277,13 +277,6 @@ TEST(Refused, VerbsThatThisDeviceHasNot) {
          flow.size = sizeof flow;
          return ibv_create_flow(qp, &flow) == nullptr ? errno : 0;
        }},
-      {"open_xrcd",
-       [&] {
-         ibv_xrcd_init_attr domain{};
-         domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-         domain.fd = -1;
-         return ibv_open_xrcd(context, &domain) == nullptr ? errno : 0;
-       }},
       {"open_qp",
        [&] {
          ibv_qp_open_attr open{};

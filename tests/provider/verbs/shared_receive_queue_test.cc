@@ -130,13 +130,8 @@ TEST_F(SharedReceiveQueue, TheBasicKindComesByTheExtendedCallTooOthersAreRefused
   std::uint32_t number = 0;
   EXPECT_EQ(ibv_get_srq_num(basic, &number), EOPNOTSUPP);
   EXPECT_EQ(ibv_destroy_srq(basic), 0);
-  wanted.srq_type = IBV_SRQT_XRC;
-  EXPECT_EQ(ibv_create_srq_ex(b.context.get(), &wanted), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
   wanted.srq_type = IBV_SRQT_TM;
   EXPECT_EQ(ibv_create_srq_ex(b.context.get(), &wanted), nullptr);
-  ibv_xrcd_init_attr domain{.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = 0};
-  EXPECT_EQ(ibv_open_xrcd(b.context.get(), &domain), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 

@@ -210,7 +210,7 @@ TEST(QueuePair, GrantsAtLeastWhatIsAsked) {
 
 TEST(QueuePair, WhatIsNotThereYetIsRefused) {
   Side side = Side::make();
-  for (const ibv_qp_type type : {IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND}) {
+  for (const ibv_qp_type type : {IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER}) {
     ibv_qp_init_attr wanted = usual_queue_pair(side.cq.get());
     wanted.qp_type = type;
     errno = 0;

@@ -292,7 +292,7 @@ TEST(ExtendedQueuePair, WhatItCannotDoIsRefused) {
   using Attributes = ibv_qp_init_attr_ex;
   EXPECT_TRUE(refused(EOPNOTSUPP, [](Attributes& wanted) { wanted.send_ops_flags |= IBV_QP_EX_WITH_TSO; }));
   EXPECT_TRUE(refused(EOPNOTSUPP, [](Attributes& wanted) { wanted.send_ops_flags |= 1ull << 40; }));
-  EXPECT_TRUE(refused(EOPNOTSUPP, [](Attributes& wanted) { wanted.comp_mask |= IBV_QP_INIT_ATTR_XRCD; }));
+  EXPECT_TRUE(refused(EINVAL, [](Attributes& wanted) { wanted.comp_mask |= IBV_QP_INIT_ATTR_XRCD; }));
   EXPECT_TRUE(refused(EOPNOTSUPP, [](Attributes& wanted) { wanted.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH; }));
   EXPECT_TRUE(refused(EOPNOTSUPP, [](Attributes& wanted) {
     wanted.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;

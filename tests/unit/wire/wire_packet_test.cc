@@ -26,6 +26,7 @@ const char* const kRkeyText = "00aa00bb";
 const char* const kFethText = "00000012";
 const char* const kCnpText = "00000000 00000000 00000000 00000000";
 const char* const kDethText = "11223344 00 00abcd";
+const char* const kXrcethText = "00 00abcd";
 
 // IBTA table 38 and docs/reference/wire.md, written a second time: opcode -> texts behind BTH, and whether data
 // follows.
@@ -74,7 +75,14 @@ const std::map<std::uint8_t, Layout>& layouts() {
       map[static_cast<std::uint8_t>(0xC0 | op)] = layout;
     }
     for (std::uint8_t op = 0; op <= 0x0B; ++op) map[static_cast<std::uint8_t>(0x20 | op)] = map[op];  // UC
-    map[0x64] = L{{kDethText}};                                                                       // UD
+    for (std::uint8_t op = 0; op < 0x20; ++op) {  // XRC: XRCETH directly behind BTH, in requests
+      if (!map.contains(op)) continue;
+      Layout layout = map[op];
+      const bool answer = op >= 0x0D && op <= 0x12;
+      if (!answer) layout.parts.insert(layout.parts.begin(), kXrcethText);
+      map[static_cast<std::uint8_t>(0xA0 | op)] = layout;
+    }
+    map[0x64] = L{{kDethText}};  // UD
     map[0x65] = L{{kDethText, kImmediateText}};
     map[0x81] = L{{kCnpText}, false};
     return map;
@@ -104,7 +112,7 @@ std::optional<DropReason> verdict(const Bytes& packet) {
 }
 
 TEST(Packet, EveryOpcodeOfTheTableComesBackAsItsBytes) {
-  ASSERT_EQ(layouts().size(), 65u);
+  ASSERT_EQ(layouts().size(), 90u);
   for (const auto& [opcode, layout] : layouts()) {
     SCOPED_TRACE(testing::Message() << "opcode " << std::hex << unsigned{opcode});
     const Bytes headers = headers_of(opcode);
@@ -255,7 +263,7 @@ TEST(Packet, OnlyTheOpcodesOfTheTableAreKnown) {
     EXPECT_EQ(reason != DropReason::kUnknownOpcode, control || layouts().contains(static_cast<std::uint8_t>(opcode)))
         << opcode;
   }
-  EXPECT_EQ(known.size(), 73u);
+  EXPECT_EQ(known.size(), 98u);
   EXPECT_FALSE(known.contains(0x80));  // only CNP in its block
   EXPECT_FALSE(known.contains(0x2C));  // READ, not with UC
   EXPECT_FALSE(known.contains(0x60));  // SEND First, not with UD

@@ -73,7 +73,7 @@ Status Agent::accept(CommId id, wire::CmRep rep, Instant now) {
   if (connection->state != ConnectionState::kReqReceived) return Status{EINVAL};
   listeners_.leave(*connection);
   connection->state = ConnectionState::kRepSent;
-  connection->local_qpn = rep.qpn;
+  connection->local_qpn = rep.queue_pair();
   rep.local_comm_id = id;
   rep.remote_comm_id = connection->remote_id;
   resender_.send(*connection, rep, now);

@@ -106,7 +106,7 @@ void Agent::on(const Received& from, const wire::CmRep& rep) {
       connection->state = ConnectionState::kRepReceived;
       table_.set_deadline(*connection, std::nullopt);
       table_.set_remote_id(*connection, rep.local_comm_id);
-      table_.set_remote_qp(*connection, rep.ca_guid, rep.qpn);
+      table_.set_remote_qp(*connection, rep.ca_guid, rep.queue_pair());
       return events_.notify(*connection, Event::Kind::kReply, rep);
     case ConnectionState::kRepReceived:
       ++counters_.duplicates;

@@ -23,13 +23,15 @@ RdmaCm::RdmaCm(const Config& config, RdmaHost& host)
       datagrams_({lookup_, ids_, channels_, accept_queue_}),
       memberships_(ids_, channels_) {}
 
-Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t user, wire::PortSpace space, QpType type) {
+Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t user, wire::PortSpace space, QpType type,
+                                        XrcRole xrc) {
   RdmaId* const id = ids_.add();
   if (id == nullptr) return Status{ENOMEM};
   id->channel = channel;
   id->user = user;
   id->space = space;
   id->type = type_in(space, type);
+  if (space == wire::PortSpace::kIb) id->xrc = xrc;
   id->ack_timeout = ack_timeout_;
   id->receive_psn = Psn{static_cast<std::uint32_t>(random_.next())};
   return id->number;

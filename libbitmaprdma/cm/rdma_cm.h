@@ -34,9 +34,10 @@ class RdmaCm {
   RdmaCm& operator=(const RdmaCm&) = delete;
 
   // --- identifiers ---
-  // `type`: for kIb; the other port spaces have one each.
+  // `type`, `xrc`: for kIb; the other port spaces have one each.
   Result<IdNumber, Status> create(ChannelNumber channel, std::uint64_t user,
-                                  wire::PortSpace space = wire::PortSpace::kTcp, QpType type = QpType::kRc);
+                                  wire::PortSpace space = wire::PortSpace::kTcp, QpType type = QpType::kRc,
+                                  XrcRole xrc = XrcRole::kNone);
   // Returns how many of its events were fetched, or will be by readers that have taken the count for them
   // (RdmaHost::take_back_events): the program must acknowledge all of these. The others are gone.
   Result<std::uint32_t, Status> destroy(IdNumber id, Instant now);

@@ -30,6 +30,7 @@ struct RdmaId {
   ChannelNumber channel = 0;
   wire::PortSpace space = wire::PortSpace::kTcp;
   QpType type = QpType::kRc;  // kUd: a datagram service
+  XrcRole xrc = XrcRole::kNone;
   [[nodiscard]] bool is_datagram() const { return type == QpType::kUd; }
   IdState state = IdState::kIdle;
   SocketAddress local, remote;

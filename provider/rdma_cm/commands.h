@@ -199,6 +199,6 @@ inline constexpr std::uint32_t kEventUser = 18, kEventInternal = 19;
 // Of CREATE_ID and librdmacm's enum rdma_port_space.
 inline constexpr std::uint16_t kPortSpaceIpoib = 0x0002, kPortSpaceTcp = 0x0106, kPortSpaceUdp = 0x0111,
                                kPortSpaceIb = 0x013F;
-inline constexpr std::uint8_t kQpTypeXrcSend = 9, kQpTypeXrcReceive = 10;  // unsupported
+inline constexpr std::uint8_t kQpTypeXrcSend = 9, kQpTypeXrcReceive = 10;
 
 }  // namespace brdma::provider::ucma

@@ -89,17 +89,21 @@ std::optional<wire::PortSpace> port_space_of(std::uint16_t number) {
   }
 }
 
+XrcRole xrc_role_of(std::uint8_t qp_type) {
+  if (qp_type == kQpTypeXrcSend) return XrcRole::kInitiator;
+  return qp_type == kQpTypeXrcReceive ? XrcRole::kTarget : XrcRole::kNone;
+}
+
 int create_id(const Call& call) {
   const auto command = call.as<CreateId>();
   if (const int error = call.expect_answer<cm::IdNumber>(command.response); error != 0) return error;
   const auto space = port_space_of(command.port_space);
   if (!space) return EINVAL;
-  const auto type = static_cast<QpType>(command.qp_type);
-  if (space == wire::PortSpace::kIb && type != QpType::kRc && type != QpType::kUc && type != QpType::kUd) {
-    return command.qp_type == kQpTypeXrcSend || command.qp_type == kQpTypeXrcReceive ? EOPNOTSUPP : EINVAL;
-  }
+  const XrcRole xrc = xrc_role_of(command.qp_type);
+  const auto type = xrc == XrcRole::kNone ? static_cast<QpType>(command.qp_type) : QpType::kRc;
+  if (space == wire::PortSpace::kIb && type != QpType::kRc && type != QpType::kUc && type != QpType::kUd) return EINVAL;
   const auto session = call.desk.begin();
-  const auto id = session->cm.create(call.channel, command.uid, *space, type);
+  const auto id = session->cm.create(call.channel, command.uid, *space, type, xrc);
   if (!id) return id.reason().error();
   return call.answer(command.response, id.value());
 }

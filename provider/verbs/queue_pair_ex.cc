@@ -57,6 +57,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted) {
   const bool target = xrc_role(wanted->qp_type) == XrcRole::kTarget;
   ibv_qp* qp = make_queue_pair(context, target ? nullptr : wanted->pd, plain, target ? wanted->xrcd : nullptr);
   if (qp == nullptr) return nullptr;
+  // It has no use for one, but librdmacm takes it from there for the shared receive queue.
+  if (target && (wanted->comp_mask & IBV_QP_INIT_ATTR_PD) != 0) qp->pd = wanted->pd;
   wanted->cap = plain.cap;
   if (extended) {
     Context::Session session(*object_of(qp).context);

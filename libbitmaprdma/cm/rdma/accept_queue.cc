@@ -15,6 +15,7 @@ Result<RdmaId*, AcceptQueue::Refusal> AcceptQueue::make_child(const Endpoints& e
   child->channel = listener->channel;
   child->space = listener->space;
   child->type = listener->type;
+  child->xrc = listener->xrc;
   child->state = IdState::kRequested;
   child->local = {endpoints.local, static_cast<std::uint16_t>(service_id)};
   child->remote = {address->source, address->source_port};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "cm/rdma/transport.h"
 
@@ -40,7 +41,11 @@ ConnectParameters parameters_of(const wire::CmReq& req) {
   return parameters;
 }
 
-ConnectParameters parameters_of(const wire::CmRep& rep) { return common_parameters_of(rep, 0); }
+ConnectParameters parameters_of(const wire::CmRep& rep) {
+  ConnectParameters parameters = common_parameters_of(rep, 0);
+  parameters.qpn = rep.queue_pair();
+  return parameters;
+}
 
 }  // namespace
 
@@ -57,7 +62,8 @@ Status ConnectionService::connect(RdmaId& id, const ConnectParameters& parameter
   req.first_psn = id.receive_psn;
   req.retry_count = parameters.retry_count;
   req.rnr_retry_count = parameters.rnr_retry_count;
-  req.transport = transport_of(id.type);
+  req.transport = transport_of(id);
+  req.extended_transport = id.xrc == XrcRole::kNone ? 0 : 1;
   req.path_mtu_code = mtu_code(id.path_mtu);
   req.srq = parameters.srq;
   req.path.ack_timeout = id.ack_timeout;
@@ -85,6 +91,12 @@ Status ConnectionService::accept(RdmaId& id, const ConnectParameters& parameters
   rep.flow_control = parameters.flow_control != 0;
   rep.rnr_retry_count = parameters.rnr_retry_count;
   rep.srq = parameters.srq;
+  if (id.xrc == XrcRole::kTarget) {  // it sends no requests
+    rep.eecn = std::exchange(rep.qpn, 0);
+    rep.srq = true;
+    rep.initiator_depth = 0;
+    rep.flow_control = false;
+  }
   rep.ece = ece;
   copy_data(parameters, 0, rep.private_data);
   if (const Status accepted = parts_.agent.accept(*id.connection, rep, now); !accepted.ok()) return accepted;
@@ -136,7 +148,8 @@ Result<QueuePairSetting, Status> ConnectionService::setting(const RdmaId& id, Qp
     case QpState::kRtr:
       if (id.remote_qpn == 0) return Status{EINVAL};  // no request or reply yet
       setting.mask = kQpAttrState | kQpAttrAv | kQpAttrPathMtu | kQpAttrRqPsn | kQpAttrDestQpn;
-      if (id.type == QpType::kRc) setting.mask |= kQpAttrMinRnrTimer | kQpAttrMaxDestRdAtomic;
+      if (id.type == QpType::kRc && id.xrc != XrcRole::kInitiator)
+        setting.mask |= kQpAttrMinRnrTimer | kQpAttrMaxDestRdAtomic;
       qp.path_mtu = id.path_mtu;
       qp.receive_psn = id.receive_psn;
       qp.destination_qpn = id.remote_qpn;
@@ -149,8 +162,9 @@ Result<QueuePairSetting, Status> ConnectionService::setting(const RdmaId& id, Qp
     case QpState::kRts:
       if (id.remote_qpn == 0) return Status{EINVAL};
       setting.mask = kQpAttrState | kQpAttrSqPsn;
-      if (id.type == QpType::kRc)
-        setting.mask |= kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrMaxRdAtomic;
+      if (id.type == QpType::kRc) setting.mask |= kQpAttrTimeout;
+      if (id.type == QpType::kRc && id.xrc != XrcRole::kTarget)
+        setting.mask |= kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrMaxRdAtomic;
       qp.timeout = id.ack_timeout;
       qp.retry_count = id.retry_count;
       qp.rnr_retry = id.rnr_retry_count;
@@ -201,7 +215,7 @@ void ConnectionService::on_request(const Event& event, Instant now) {
 }
 
 void ConnectionService::on_reply(RdmaId& id, const wire::CmRep& rep) {
-  id.remote_qpn = rep.qpn;
+  id.remote_qpn = rep.queue_pair();
   id.send_psn = rep.first_psn;
   id.responder_resources = rep.initiator_depth;
   id.initiator_depth = rep.responder_resources;

@@ -38,7 +38,10 @@ Status Ports::listen(RdmaId& id, std::uint32_t backlog) {
 Status Ports::listen_at_port(const RdmaId& id) {
   const std::uint64_t service = service_of(id, id.local);
   const auto other = listening_.find(service);  // on another address
-  if (other != listening_.end() && parts_.ids.find(other->second)->type != id.type) return Status{EADDRINUSE};
+  if (other != listening_.end()) {
+    const RdmaId& there = *parts_.ids.find(other->second);
+    if (there.type != id.type || there.xrc != id.xrc) return Status{EADDRINUSE};
+  }
   Status listens = parts_.host.listen_port(id.space, id.local);
   if (parts_.host.lost_ports()) {  // lost meanwhile: the answer was that the port is not ours
     restore();
@@ -47,7 +50,7 @@ Status Ports::listen_at_port(const RdmaId& id) {
   if (!listens.ok()) return listens;
   if (other == listening_.end()) {
     (void)(id.is_datagram() ? parts_.lookup.listen(service, kBacklogMax)
-                            : parts_.agent.listen(service, kBacklogMax, transport_of(id.type)));
+                            : parts_.agent.listen(service, kBacklogMax, transport_of(id)));
   }
   listening_.emplace(service, id.number);
   return Status::success();

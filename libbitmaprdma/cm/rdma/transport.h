@@ -12,7 +12,11 @@ namespace brdma::cm {
 }
 
 // IBTA 12.6.5: transport service type.
-[[nodiscard]] inline std::uint8_t transport_of(QpType type) { return type == QpType::kUc ? 1 : 0; }
+[[nodiscard]] inline std::uint8_t transport_of(const RdmaId& id) {
+  constexpr std::uint8_t kRc = 0, kUc = 1, kExtended = 3;
+  if (id.xrc != XrcRole::kNone) return kExtended;
+  return id.type == QpType::kUc ? kUc : kRc;
+}
 
 // kIb has queue pairs of the type that the program wants; the other port spaces have one type each.
 [[nodiscard]] inline QpType type_in(wire::PortSpace space, QpType wanted) {

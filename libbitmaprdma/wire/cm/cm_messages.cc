@@ -164,6 +164,7 @@ CmRep parse_rep(const std::byte* p, std::uint32_t modifier) {
   auto rep = with_ids<CmRep>(p);
   rep.qkey = load_be32(p + 8);
   rep.qpn = load_be24(p + 12);
+  rep.eecn = load_be24(p + 16);
   rep.first_psn = Psn{load_be24(p + 20)};
   rep.ece.vendor_id = std::uint32_t{load_u8(p + 15)} << 16 | std::uint32_t{load_u8(p + 19)} << 8 | load_u8(p + 23);
   rep.ece.modifier = modifier;
@@ -182,7 +183,7 @@ void emit(const CmRep& rep, std::byte* p) {
   store_ids(rep, p);
   store_be32(p + 8, rep.qkey);
   store_be32(p + 12, with_byte(rep.qpn, rep.ece.vendor_id >> 16));
-  store_be32(p + 16, with_byte(0, rep.ece.vendor_id >> 8));
+  store_be32(p + 16, with_byte(rep.eecn, rep.ece.vendor_id >> 8));
   store_be32(p + 20, with_byte(rep.first_psn.value(), rep.ece.vendor_id));
   store_u8(p + 24, rep.responder_resources);
   store_u8(p + 25, rep.initiator_depth);

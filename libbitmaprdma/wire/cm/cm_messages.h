@@ -118,6 +118,8 @@ struct CmRep {
   std::uint32_t local_comm_id = 0, remote_comm_id = 0;
   std::uint32_t qkey = 0;
   std::uint32_t qpn = 0;
+  std::uint32_t eecn = 0;  // of an XRC target: the queue pair's number, and `qpn` is 0
+  [[nodiscard]] std::uint32_t queue_pair() const { return eecn != 0 ? eecn : qpn; }
   Psn first_psn;  // as in CmReq
   std::uint8_t responder_resources = 0, initiator_depth = 0;
   std::uint8_t target_ack_delay = 0;  // 5 bits

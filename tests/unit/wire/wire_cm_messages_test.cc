@@ -158,6 +158,12 @@ TEST(CmMessages, ExtendedConnectionEstablishment) {
   const Bytes mad = emitted({1, rep});
   EXPECT_EQ(message_of<CmRep>(mad).ece, rep.ece);
   EXPECT_EQ(message_of<CmRep>(mad).qpn, rep.qpn);
+  EXPECT_EQ(message_of<CmRep>(mad).queue_pair(), rep.qpn);
+  rep.qpn = 0;
+  rep.eecn = 0x345678;  // of an XRC target
+  const Bytes of_target = emitted({1, rep});
+  EXPECT_EQ(message_of<CmRep>(of_target).ece, rep.ece);
+  EXPECT_EQ(message_of<CmRep>(of_target).queue_pair(), 0x345678u);
   CmReq req;
   req.ece = rep.ece;
   req.path_mtu_code = 5;

@@ -90,10 +90,11 @@ void Engine::Impl::refresh_timers() {
 std::optional<Instant> Engine::next_timeout() const {
   impl_->refresh_timers();
   const auto first = impl_->timers.earliest();
-  if (impl_->managed.empty()) [[likely]]
+  if (impl_->managed.empty() && impl_->queues.moderated().empty()) [[likely]]
     return first;
-  const auto visit = impl_->managed.next_visit();
-  return first && *first < *visit ? first : visit;
+  const auto earlier = [](std::optional<Instant> a, std::optional<Instant> b) { return !b || (a && *a < *b) ? a : b; };
+  const auto visit = impl_->managed.empty() ? std::nullopt : impl_->managed.next_visit();
+  return earlier(earlier(first, visit), impl_->queues.next_notification());
 }
 
 void Engine::handle_timeout(Instant now) {
@@ -105,6 +106,9 @@ void Engine::handle_timeout(Instant now) {
     me.touched(qp);  // its next deadline is read later: one turn a call, even if that lies in the past
   }
   me.settle();
+  for (CompletionQueue* cq : me.queues.moderated()) {
+    if (cq->expire(now)) me.notifications.push_back({Notification::Kind::kCompletion, cq->user()});
+  }
   if (!me.managed.empty()) [[unlikely]]
     me.visit_managed();
 }

@@ -132,6 +132,9 @@ class Engine {
   Status destroy_cq(CompletionQueue* cq);
   [[nodiscard]] bool in_use(const CompletionQueue* cq) const;  // destroy_cq() would return EBUSY
   Status resize_cq(CompletionQueue* cq, std::uint32_t entries);
+  // ibv_modify_cq: notifications of an armed queue wait for more completions. Each queue with moderation costs a look
+  // in each next_timeout().
+  void moderate_cq(CompletionQueue* cq, const CqModeration& moderation);
   [[nodiscard]] std::uint32_t cq_capacity(const CompletionQueue* cq) const;
   [[nodiscard]] std::size_t cq_unpolled(const CompletionQueue* cq) const;
   // Writes back the granted values (at least those requested); the limit is 0 at first, whatever was requested.

@@ -74,7 +74,14 @@ MemoryRegionInfo Engine::info(const MemoryRegion* region) const { return {region
 
 Result<CompletionQueue*, Status> Engine::create_cq(std::uint32_t entries, void* user, const CqOptions& options) {
   if (entries == 0 || entries > kCqEntriesMax) return Status{EINVAL};
-  return impl_->queues.add(std::make_unique<CompletionQueue>(entries, user, options));
+  CompletionQueue* const cq = impl_->queues.add(std::make_unique<CompletionQueue>(entries, user, options));
+  impl_->queues.set_moderated(cq, options.moderation.delays());
+  return cq;
+}
+
+void Engine::moderate_cq(CompletionQueue* cq, const CqModeration& moderation) {
+  impl_->queues.set_moderated(cq, moderation.delays());
+  if (cq->moderate(moderation)) impl_->notifications.push_back({Notification::Kind::kCompletion, cq->user()});
 }
 
 Status Engine::destroy_cq(CompletionQueue* cq) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,20 @@ class QueueTable {
     completion_queues_.push_back(std::move(cq));
     return completion_queues_.back().get();
   }
+  // With moderation: its notification may have a deadline.
+  void set_moderated(CompletionQueue* cq, bool moderated) {
+    std::erase(moderated_, cq);
+    if (moderated) moderated_.push_back(cq);
+  }
+  [[nodiscard]] const std::vector<CompletionQueue*>& moderated() const { return moderated_; }
+  [[nodiscard]] std::optional<Instant> next_notification() const {
+    std::optional<Instant> first;
+    for (const CompletionQueue* cq : moderated_) {
+      const auto due = cq->deadline();
+      if (due && (!first || *due < *first)) first = due;
+    }
+    return first;
+  }
   SharedReceiveQueue* add(std::unique_ptr<SharedReceiveQueue> srq) {
     srq->place = shared_receive_queues_.size();
     shared_receive_queues_.push_back(std::move(srq));
@@ -30,6 +45,7 @@ class QueueTable {
     const auto at = std::find_if(completion_queues_.begin(), completion_queues_.end(),
                                  [cq](const auto& each) { return each.get() == cq; });
     if (at == completion_queues_.end()) return false;
+    set_moderated(at->get(), false);
     completion_queues_.erase(at);
     return true;
   }
@@ -46,6 +62,7 @@ class QueueTable {
 
  private:
   std::vector<std::unique_ptr<CompletionQueue>> completion_queues_;
+  std::vector<CompletionQueue*> moderated_;                                 // few: each is looked at in each round
   std::vector<std::unique_ptr<SharedReceiveQueue>> shared_receive_queues_;  // each knows its index
 };
 

@@ -169,6 +169,20 @@ int resize_cq(ibv_cq* ibv, int entries) {
   return 0;
 }
 
+// Of each ring by itself: no order exists between them, so neither does a common count.
+int modify_cq(ibv_cq* ibv, ibv_modify_cq_attr* wanted) {
+  if (wanted->attr_mask == 0) return EINVAL;
+  if ((wanted->attr_mask & ~std::uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) return EOPNOTSUPP;
+  CompletionQueueObject& cq = object_of(ibv);
+  const std::lock_guard held(device_of(ibv->context).objects());
+  cq.options.moderation = {.count = wanted->moderate.cq_count,
+                           .period = Duration::from_ns(std::int64_t{1000} * wanted->moderate.cq_period)};
+  for (std::size_t i = 0; i < cq.rings.size(); ++i) {
+    Context::Session(*cq.rings[i].context).engine().moderate_cq(cq.rings[i].engine, cq.options.moderation);
+  }
+  return 0;
+}
+
 int poll_cq(ibv_cq* ibv, int entries, ibv_wc* completions) {
   if (entries <= 0) return 0;
   CompletionQueueObject& cq = object_of(ibv);

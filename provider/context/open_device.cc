@@ -61,7 +61,7 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
     self->release_core();
     return status;
   }
-  self->ibv_->num_comp_vectors = 1;
+  self->ibv_->num_comp_vectors = kCompletionVectors;
   abi::OpTable ops(layout->release);
   fill_operations(ops);
   core.core().set_ops(verbs_context, ops.data());

@@ -95,6 +95,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   full.hca_core_clock = kClockKhz;
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags | abi::kDeviceAtomicWrite | abi::kDeviceFlushGlobal;
   full.phys_port_cnt_ex = 1;
+  full.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX};
   // No page is pinned for any region: pages come and go as in any process.
   constexpr std::uint32_t kSends = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
   full.odp_caps.general_caps = IBV_ODP_SUPPORT;

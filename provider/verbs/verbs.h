@@ -25,6 +25,8 @@ struct CompletionQueueObject;
 
 // Limits of ours that the engine leaves open.
 inline constexpr std::uint32_t kCompletionsMax = 1u << 20;  // entries of a completion queue: 48 MiB
+// Completion vectors name interrupts, and there are none: each does the same. Programs spread their queues over them.
+inline constexpr int kCompletionVectors = 8;
 
 void fill_operations(abi::OpTable& ops);
 
@@ -85,6 +87,7 @@ ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);  // completion_queue_ex.cc
 int destroy_cq(ibv_cq* cq);
 int resize_cq(ibv_cq* cq, int entries);
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attributes);
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* completions);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 
@@ -144,6 +147,7 @@ void for_each_operation(const Visit& visit) {
   visit("detach_mcast", &verbs::detach_mcast);
   visit("free_context", &verbs::free_context);
   visit("get_srq_num", &verbs::get_srq_num);
+  visit("modify_cq", &verbs::modify_cq);
   visit("modify_qp", &verbs::modify_qp);
   visit("modify_srq", &verbs::modify_srq);
   visit("open_xrcd", &verbs::open_xrcd);

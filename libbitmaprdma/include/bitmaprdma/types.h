@@ -11,6 +11,7 @@
 
 #include "base/ip_address.h"
 #include "base/psn.h"
+#include "base/units.h"
 
 namespace brdma {
 
@@ -156,9 +157,18 @@ struct Completion {
 };
 static_assert(sizeof(Completion) == 48);
 
+// Of an armed completion queue: it notifies after `count` completions, or `period` after the first of them. Without
+// effect where count is 0 or 1, or period 0: each arming then notifies at the first.
+struct CqModeration {
+  std::uint16_t count = 0;
+  Duration period;
+  [[nodiscard]] bool delays() const { return count > 1 && period > Duration{}; }
+};
+
 struct CqOptions {
   bool stamped = false;         // keeps the time of each completion
   bool ignore_overrun = false;  // an overrun overwrites the oldest completion, which is lost
+  CqModeration moderation{};
 };
 
 struct QpCapabilities {

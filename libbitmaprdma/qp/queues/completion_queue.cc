@@ -18,7 +18,9 @@ CompletionQueue::Push CompletionQueue::push_watched(const Completion& completion
   if (options_.stamped) times_.push_back(now);
   if (solicited) up_to_solicited_ = ring_.size();
   const bool wakes = armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited);
-  if (!wakes) return Push::kQuiet;
+  // What comes before the arming counts as soon as it is armed.
+  if (gathered_ == 0 && (wakes || (armed_ == Armed::kNo && ring_.size() == up_to_notified_ + 1))) first_ = now;
+  if (!wakes || ++gathered_ < wanted()) return Push::kQuiet;
   notify();
   return Push::kNotify;
 }
@@ -33,7 +35,7 @@ void CompletionQueue::pop() {
 }
 
 void CompletionQueue::notify() {
-  armed_ = Armed::kNo;
+  disarm();
   up_to_notified_ = ring_.size();
 }
 
@@ -48,13 +50,31 @@ std::size_t CompletionQueue::poll(std::span<Completion> out, std::span<Instant> 
 }
 
 bool CompletionQueue::arm(bool solicited_only) {
-  if ((solicited_only ? up_to_solicited_ : ring_.size()) > up_to_notified_) {
+  const std::size_t waiting = solicited_only ? up_to_solicited_ : ring_.size();
+  const std::size_t fresh = waiting - std::min(waiting, up_to_notified_);
+  if (fresh >= wanted()) {
     notify();
     return true;
   }
+  gathered_ = std::max(gathered_, static_cast<std::uint32_t>(fresh));
   // An arm for any completion includes the solicited ones: an arm is only ever widened.
   if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
   return false;
+}
+
+bool CompletionQueue::moderate(const CqModeration& moderation) {
+  options_.moderation = moderation;
+  timed_ = options_.stamped || moderation.delays();
+  if (armed_ == Armed::kNo || gathered_ < wanted()) return false;
+  notify();
+  return true;
+}
+
+bool CompletionQueue::expire(Instant now) {
+  const auto due = deadline();
+  if (!due || *due > now) return false;
+  notify();
+  return true;
 }
 
 Status CompletionQueue::resize(std::uint32_t entries) {

@@ -2,9 +2,11 @@
 // Overrun is the caller's sizing mistake, as in IBTA: the CQ goes into error, a notification reports it, nothing is
 // overwritten, and no completion is taken any more. Everything up to the overrun can still be polled, without a hole. A
 // program may choose overwriting instead (CqOptions::ignore_overrun).
+// With moderation a notification waits for more completions, until deadline().
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,7 +22,9 @@ class CompletionQueue {
   enum class Push : std::uint8_t { kQuiet, kNotify, kOverrun };
 
   CompletionQueue(std::uint32_t entries, void* user, const CqOptions& options = {})
-      : entries_(entries), user_(user), options_(options), ring_(entries), times_(options.stamped ? entries : 0) {}
+      : entries_(entries), user_(user), options_(options), ring_(entries), times_(options.stamped ? entries : 0) {
+    (void)moderate(options.moderation);
+  }
   // `solicited`: by the sender's solicited flag, or an error: fires a solicited-only arm too.
   Push push(const Completion& completion, bool solicited, Instant now) {
     if (!is_quiet()) return push_watched(completion, solicited, now);
@@ -31,7 +35,7 @@ class CompletionQueue {
   }
   // A push has no side effect, whatever the completion.
   [[nodiscard]] bool is_quiet() const {
-    return armed_ == Armed::kNo && !options_.stamped && !overrun_ && ring_.size() < entries_;
+    return armed_ == Armed::kNo && !timed_ && !overrun_ && ring_.size() < entries_;
   }
   // Adds a completion that is not solicited, to be written by the caller. Precondition: is_quiet().
   Completion& add() { return ring_.add_back(); }
@@ -41,7 +45,17 @@ class CompletionQueue {
   // not armed. A program that polls, finds nothing, arms and sleeps misses no completion in between. One that arms when
   // it is woken and polls then is not woken twice for the same.
   [[nodiscard]] bool arm(bool solicited_only);
-  void disarm() { armed_ = Armed::kNo; }
+  void disarm() {
+    armed_ = Armed::kNo;
+    gathered_ = 0;
+  }
+  // From now on. True: enough completions wait for the notification that is made now.
+  [[nodiscard]] bool moderate(const CqModeration& moderation);
+  // When completions that wait for more have waited long enough; none: none wait.
+  [[nodiscard]] std::optional<Instant> deadline() const {
+    return armed_ == Armed::kNo || gathered_ == 0 ? std::nullopt : std::optional(first_ + options_.moderation.period);
+  }
+  [[nodiscard]] bool expire(Instant now);  // true: the deadline has passed, and a notification is made
   Status resize(std::uint32_t entries);
   // Removes the completions of a destroyed queue pair.
   void purge(std::uint32_t qp_num);
@@ -58,11 +72,16 @@ class CompletionQueue {
   Push push_watched(const Completion& completion, bool solicited, Instant now);
   void pop();
   void notify();
+  // Completions for one notification.
+  [[nodiscard]] std::uint32_t wanted() const { return options_.moderation.delays() ? options_.moderation.count : 1; }
   std::uint32_t entries_;
   void* user_;
   CqOptions options_;
   Armed armed_ = Armed::kNo;
   bool overrun_ = false;
+  bool timed_ = false;          // the time of each push counts
+  std::uint32_t gathered_ = 0;  // of an armed queue: completions for the next notification
+  Instant first_;               // when the first of them came
   // How many of the oldest: up to the newest solicited one (0: none); up to the last one notified.
   std::size_t up_to_solicited_ = 0, up_to_notified_ = 0;
   Ring<Completion> ring_;

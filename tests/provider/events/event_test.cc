@@ -104,6 +104,74 @@ TEST_F(Events, ArmingWithAnUnpolledSolicitedOneBringsOneAtOnce) {
   EXPECT_TRUE(take_event(b, 0ms));
 }
 
+class Moderation : public Events {
+ protected:
+  static int moderate(Side& side, std::uint16_t count, std::uint16_t period_us) {
+    ibv_modify_cq_attr wanted{.attr_mask = IBV_CQ_ATTR_MODERATE,
+                              .moderate = {.cq_count = count, .cq_period = period_us}};
+    return ibv_modify_cq(side.cq.get(), &wanted);
+  }
+  // Messages of a, each complete in b.
+  void send_several(int count) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_EQ(post_receive(b, 1, 0, 8), 0);
+      send();
+      ASSERT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
+    }
+  }
+  static constexpr std::uint16_t kLongest = UINT16_MAX;  // 65 ms
+};
+
+TEST_F(Moderation, OneEventComesForSeveralCompletions) {
+  ASSERT_EQ(moderate(b, 4, kLongest), 0);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+  const auto before = std::chrono::steady_clock::now();
+  send_several(4);
+  EXPECT_TRUE(take_event(b));
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 10s);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(wait_completion(b.cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_FALSE(readable(b.channel->fd, 0ms));
+}
+
+TEST_F(Moderation, TheEventOfTooFewComesAfterThePeriod) {
+  ASSERT_EQ(moderate(b, 1000, kLongest), 0);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+  const auto before = std::chrono::steady_clock::now();
+  send_several(1);
+  EXPECT_TRUE(take_event(b));
+  EXPECT_GE(std::chrono::steady_clock::now() - before, std::chrono::microseconds(kLongest));
+}
+
+TEST_F(Moderation, CompletionsBeforeTheArmingCountToo) {
+  ASSERT_EQ(moderate(b, 3, kLongest), 0);
+  send_several(3);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+  EXPECT_TRUE(take_event(b, 0ms));
+}
+
+TEST_F(Moderation, SwitchedOffItKeepsNothingBack) {
+  ASSERT_EQ(moderate(b, 1000, kLongest), 0);
+  send_several(1);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+  ASSERT_EQ(moderate(b, 0, 0), 0);
+  EXPECT_TRUE(take_event(b, 1s));
+  ASSERT_EQ(wait_completion(b.cq.get()).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+  send_several(1);
+  EXPECT_TRUE(take_event(b));
+}
+
+TEST_F(Moderation, OfNothingOrOfMoreThanThereIsIsRefused) {
+  ibv_device_attr_ex attributes{};
+  ASSERT_EQ(ibv_query_device_ex(b.context.get(), nullptr, &attributes), 0);
+  EXPECT_EQ(attributes.cq_mod_caps.max_cq_count, UINT16_MAX);
+  EXPECT_EQ(attributes.cq_mod_caps.max_cq_period, UINT16_MAX);
+  ibv_modify_cq_attr wanted{.attr_mask = 0, .moderate = {.cq_count = 8, .cq_period = 8}};
+  EXPECT_EQ(ibv_modify_cq(b.cq.get(), &wanted), EINVAL);
+  wanted.attr_mask = IBV_CQ_ATTR_MODERATE | 2;
+  EXPECT_EQ(ibv_modify_cq(b.cq.get(), &wanted), EOPNOTSUPP);
+}
+
 TEST_F(Events, FlushFiresAnArmedQueue) {
   ASSERT_EQ(post_receive(b, 1, 0, 8), 0);
   ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);

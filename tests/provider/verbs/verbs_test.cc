@@ -148,10 +148,20 @@ TEST(CompletionQueue, SizesAndErrors) {
   EXPECT_EQ(ibv_resize_cq(cq.get(), 100), 0);
   EXPECT_GE(cq->cqe, 100);
   EXPECT_EQ(ibv_resize_cq(cq.get(), 0), EINVAL);
-  for (const auto& [entries, vector] : {std::pair{0, 0}, {-1, 0}, {1 << 30, 0}, {10, 1}, {10, -1}}) {
+  for (const auto& [entries, vector] :
+       {std::pair{0, 0}, {-1, 0}, {1 << 30, 0}, {10, context->num_comp_vectors}, {10, -1}}) {
     errno = 0;
     EXPECT_EQ(ibv_create_cq(context.get(), entries, nullptr, nullptr, vector), nullptr);
     EXPECT_EQ(errno, EINVAL) << entries << ' ' << vector;
+  }
+}
+
+TEST(CompletionQueue, AnyOfSeveralVectors) {
+  const auto context = open_first_device();
+  EXPECT_GE(context->num_comp_vectors, 8);
+  for (int vector = 0; vector < context->num_comp_vectors; ++vector) {
+    const Owned<ibv_cq> cq(ibv_create_cq(context.get(), 10, nullptr, nullptr, vector));
+    EXPECT_NE(cq, nullptr) << vector;
   }
 }
 

@@ -113,9 +113,12 @@ class Engine {
   // ibv_rereg_mr: changes the parts of `to` that `mask` (memory::kChange...) names. Keys stay. EBUSY: memory windows
   // are bound to it.
   Status change_memory(MemoryRegion* region, std::uint32_t mask, const MemoryRegion& to);
-  // A work request of that domain could use these bytes.
-  [[nodiscard]] bool covers(const ProtectionDomain* pd, std::uint32_t lkey, std::uint64_t address, std::uint64_t length,
-                            std::uint32_t needed) const;
+  // ibv_alloc_null_mr; memory as memory::MemoryTable::add_null() takes it.
+  Result<MemoryRegion*, Status> register_null(ProtectionDomain* pd, const std::byte* zeros, std::byte* sink);
+  // The bytes that a work request of that domain could use. ENOENT: no such key. EPERM: another domain's region, or
+  // without the needed right. EFAULT: out of its bounds.
+  Result<std::byte*, Status> locate(const ProtectionDomain* pd, std::uint32_t lkey, std::uint64_t address,
+                                    std::uint64_t length, std::uint32_t needed) const;
   // Memory windows: bound by work requests (kBindMw). Type 2 is also invalidated by work requests (kLocalInvalidate)
   // and by peers.
   Result<MemoryRegion*, Status> alloc_window(ProtectionDomain* pd, bool type2);

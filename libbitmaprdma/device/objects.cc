@@ -59,10 +59,24 @@ Status Engine::deregister_memory(MemoryRegion* region) { return impl_->memory.re
 Status Engine::change_memory(MemoryRegion* region, std::uint32_t mask, const MemoryRegion& to) {
   return impl_->memory.change(region, mask, to);
 }
-bool Engine::covers(const ProtectionDomain* pd, std::uint32_t lkey, std::uint64_t address, std::uint64_t length,
-                    std::uint32_t needed) const {
+Result<MemoryRegion*, Status> Engine::register_null(ProtectionDomain* pd, const std::byte* zeros, std::byte* sink) {
+  static_assert(memory::kNullBytesMax >= qp::kMessageBytesMax);
+  return impl_->memory.add_null(pd, zeros, sink);
+}
+Result<std::byte*, Status> Engine::locate(const ProtectionDomain* pd, std::uint32_t lkey, std::uint64_t address,
+                                          std::uint64_t length, std::uint32_t needed) const {
   std::byte* bytes = nullptr;
-  return impl_->memory.resolve(memory::Accessor{pd}, lkey, address, length, needed, &bytes) == memory::Fault::kNone;
+  switch (impl_->memory.resolve(memory::Accessor{pd}, lkey, address, length, needed, &bytes)) {
+    case memory::Fault::kNone:
+      return bytes;
+    case memory::Fault::kBadKey:
+      return Status{ENOENT};
+    case memory::Fault::kWrongDomain:
+    case memory::Fault::kNoPermission:
+      return Status{EPERM};
+    default:
+      return Status{EFAULT};
+  }
 }
 Result<MemoryRegion*, Status> Engine::alloc_window(ProtectionDomain* pd, bool type2) {
   return impl_->memory.add_window(pd, type2);

@@ -34,6 +34,13 @@ bool lends_to(const MemoryRegion& window, const Accessor& who, std::uint32_t nee
   return window.lender != nullptr && (needed & kRemote) != 0 && (!window.type2 || window.qpn == who.qpn);
 }
 
+Fault resolve_null(const MemoryRegion& region, std::uint64_t length, std::uint32_t needed, std::byte** bytes) {
+  if ((region.access & needed) != needed) return Fault::kNoPermission;
+  if (length > kNullBytesMax) return Fault::kOutOfBounds;
+  *bytes = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(needed == 0 ? region.address : region.sink));
+  return Fault::kNone;
+}
+
 // IBTA 10.6.7.2: the region may lend what is asked for.
 bool may_lend(const MemoryRegion& lender, const MemoryRegion& window, const Binding& to) {
   if (lender.window || lender.pd != window.pd) return false;
@@ -156,6 +163,17 @@ Result<MemoryRegion*, Status> MemoryTable::add(ProtectionDomain* pd, std::uint64
   return impl_->put(std::move(region));
 }
 
+Result<MemoryRegion*, Status> MemoryTable::add_null(ProtectionDomain* pd, const std::byte* zeros, std::byte* sink) {
+  auto added = add(pd, 0, 0, 0, kAccessLocalWrite);
+  if (!added) return added;
+  MemoryRegion* const region = added.value();
+  region->null = true;
+  region->address = reinterpret_cast<std::uintptr_t>(zeros);
+  region->sink = reinterpret_cast<std::uintptr_t>(sink);
+  region->length = std::numeric_limits<std::uint64_t>::max();
+  return region;
+}
+
 // A free slot exists: regions and windows are counted.
 MemoryRegion* MemoryTable::Impl::put(std::unique_ptr<MemoryRegion> region) {
   const std::uint32_t index = take_slot();
@@ -170,6 +188,7 @@ MemoryRegion* MemoryTable::Impl::put(std::unique_ptr<MemoryRegion> region) {
 
 Status MemoryTable::change(MemoryRegion* region, std::uint32_t mask, const MemoryRegion& to) {
   if ((mask & ~(kChangeTranslation | kChangeDomain | kChangeAccess)) != 0 || mask == 0) return Status{EINVAL};
+  if (region->null) return Status{EINVAL};
   if (region->windows > 0) return Status{EBUSY};
   if ((mask & kChangeDomain) != 0 && !impl_->owns(to.pd)) return Status{EINVAL};
   if ((mask & kChangeAccess) != 0 && !access_valid(to.access)) return Status{EINVAL};
@@ -240,8 +259,10 @@ Fault MemoryTable::resolve(const Accessor& who, std::uint32_t key, std::uint64_t
   const MemoryRegion* region = impl_->find(key);
   if (region == nullptr) return Fault::kBadKey;
   if (region->pd != who.pd) return Fault::kWrongDomain;
-  if (region->window && !lends_to(*region, who, needed)) [[unlikely]]
-    return Fault::kBadKey;
+  if (region->window || region->null) [[unlikely]] {
+    if (region->null) return resolve_null(*region, length, needed, bytes);
+    if (!lends_to(*region, who, needed)) return Fault::kBadKey;
+  }
   if ((region->access & needed) != needed) return Fault::kNoPermission;
   if (!region->covers(address, length)) return Fault::kOutOfBounds;
   *bytes = region->bytes_at(address);

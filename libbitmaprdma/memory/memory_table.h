@@ -29,7 +29,8 @@ class ProtectionDomain {
   std::uint32_t users = 0;  // regions, windows, queue pairs, shared receive queues; dealloc returns EBUSY while > 0
 };
 
-// A memory window is a region that lends another region's bytes, to peers only; unbound, it has none.
+// A memory window is a region that lends another region's bytes, to peers only; unbound, it has none. A null region has
+// every address: reads give zeros, and what is written is lost.
 class MemoryRegion {
  public:
   ProtectionDomain* pd = nullptr;
@@ -44,6 +45,8 @@ class MemoryRegion {
   std::uint32_t windows = 0;  // bound to it: it cannot be removed
 
   bool window = false;
+  bool null = false;
+  std::uint64_t sink = 0;          // of a null region: where writes go; `address` has the zeros
   bool type2 = false;              // of a window: bound by a work request, to one queue pair
   MemoryRegion* lender = nullptr;  // of a window; null: not bound
   std::uint32_t qpn = 0;           // of a bound window of type 2: only this queue pair's peer has access
@@ -70,6 +73,7 @@ enum class Fault : std::uint8_t {
   kNotThere,  // the program has unmapped it, or lost its own write permission
 };
 
+inline constexpr std::uint64_t kNullBytesMax = 1u << 30;  // of one access to a null region: the longest message
 inline constexpr std::uint32_t kRegionsMax = 1u << 19, kWindowsMax = 1u << 19;
 
 // The accessor: the domain, and the queue pair if it acts for a peer.
@@ -103,9 +107,12 @@ class MemoryTable {
   // unknown access bit, remote write or atomics without local write, an end beyond the address space. ENOMEM: full.
   Result<MemoryRegion*, Status> add(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
                                     std::uint64_t iova, std::uint32_t access);
+  // A null region: for work requests of its domain only, of any address. `zeros` and `sink` are memory of
+  // kNullBytesMax bytes each, of the caller; nobody reads the second. EINVAL, ENOMEM as in add().
+  Result<MemoryRegion*, Status> add_null(ProtectionDomain* pd, const std::byte* zeros, std::byte* sink);
   Status remove(MemoryRegion* region);  // one that add() gave, once; EINVAL: another table's; EBUSY: windows are bound
   // Other bytes, domain or access under the same key; `mask` selects the fields of `to`. EBUSY: windows are bound;
-  // EINVAL as in add(), nothing changed.
+  // EINVAL as in add(), or a null region; nothing changed.
   Status change(MemoryRegion* region, std::uint32_t mask, const MemoryRegion& to);
 
   // --- windows ---

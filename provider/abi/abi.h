@@ -71,6 +71,7 @@ inline constexpr std::uint64_t kQpExWithFlush = 1u << 11, kQpExWithAtomicWrite =
 inline constexpr unsigned kWrAtomicWrite = 15;
 inline constexpr unsigned kWcFlush = 8, kWcAtomicWrite = 9;
 inline constexpr int kAccessFlushGlobal = 1 << 8;
+inline constexpr std::uint32_t kOdpFlush = 1u << 6, kOdpAtomicWrite = 1u << 7;
 inline constexpr std::uint64_t kDeviceFlushGlobal = std::uint64_t{1} << 38, kDeviceAtomicWrite = std::uint64_t{1} << 40;
 inline constexpr std::uint32_t kParentDomainAllowUnprotected = 1u << 2;  // from release 65 on
 static_assert(offsetof(ibv_qp_ex, wr_id) == 168 + kMutexGrowth && offsetof(ibv_qp_ex, wr_flags) == 176 + kMutexGrowth);

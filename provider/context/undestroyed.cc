@@ -38,6 +38,7 @@ void destroy(MemoryRegionObject& mr, Shards& shards) {
   for (std::size_t i = 0; i < shards.size(); ++i) {
     BRDMA_CHECK(Context::Session(shards[i]).engine().deregister_memory(mr.engine[i]).ok());
   }
+  mr.mapping.reset();
 }
 
 void destroy(ProtectionDomainObject& pd, Shards& shards) {
@@ -63,6 +64,10 @@ void Undestroyed::destroy_all(Shards& shards, WriteWatches& watches) {
   }
   for (CompletionQueueObject* cq : std::exchange(completion_queues, {})) destroy(*cq);
   for (MemoryRegionObject* mr : std::exchange(regions, {})) destroy(*mr, shards);
+  for (DeviceMemoryObject* dm : std::exchange(device_memories, {})) {
+    dm->mapping.reset();
+    dm->pages.reset();
+  }
   for (ProtectionDomainObject* pd : std::exchange(domains, {})) destroy(*pd, shards);
   for (ThreadDomainObject* td : std::exchange(thread_domains, {})) --shards.use()[td->shard];
 }

@@ -3,6 +3,7 @@
 // continue with the same engine. Thread-safety: SharedDevice::objects() held.
 #pragma once
 
+#include <cstddef>
 #include <unordered_set>
 
 namespace brdma::provider {
@@ -10,6 +11,7 @@ namespace brdma::provider {
 class Shards;
 class WriteWatches;
 struct CompletionQueueObject;
+struct DeviceMemoryObject;
 struct MemoryRegionObject;
 struct MemoryWindowObject;
 struct ProtectionDomainObject;
@@ -22,6 +24,8 @@ struct Undestroyed {
   std::unordered_set<ThreadDomainObject*> thread_domains;
   std::unordered_set<ProtectionDomainObject*> domains;
   std::unordered_set<MemoryRegionObject*> regions;
+  std::unordered_set<DeviceMemoryObject*> device_memories;
+  std::size_t device_memory_bytes = 0;  // of all of them
   std::unordered_set<MemoryWindowObject*> windows;
   std::unordered_set<CompletionQueueObject*> completion_queues;
   std::unordered_set<SharedReceiveQueueObject*> shared_receive_queues;

@@ -110,6 +110,7 @@ void fill_abandoned_operations(abi::OpTable& ops) {
   ops.set("destroy_cq", &give_back<ibv_cq>);
   ops.set("destroy_qp", &give_back<ibv_qp>);
   ops.set("destroy_srq", &give_back<ibv_srq>);
+  ops.set("free_dm", &give_back<ibv_dm>);
   ops.set("free_context", &verbs::free_context);
 }
 

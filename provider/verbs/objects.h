@@ -18,6 +18,8 @@
 #include "context/open_device.h"
 #include "device/engine.h"
 #include "events/event_pipe.h"
+#include "io/system/file_descriptor.h"
+#include "memory_regions/mapped_memory.h"
 #include "qp/state/limits.h"
 #include "work_requests/work_builder.h"
 #include "write_events/write_queue.h"
@@ -41,10 +43,24 @@ struct ProtectionDomainObject {
   std::uint32_t parents = 0;  // SharedDevice::objects() held
 };
 
+struct DeviceMemoryObject;
+
 struct MemoryRegionObject {
   abi::VerbsMr core{};
-  std::vector<MemoryRegion*> engine;  // in each shard
-  WatchNumber watch = 0;              // SharedDevice::objects() held
+  std::vector<MemoryRegion*> engine;            // in each shard
+  WatchNumber watch = 0;                        // SharedDevice::objects() held
+  std::shared_ptr<MappedMemory> mapping;        // null: the program's own memory, or none
+  DeviceMemoryObject* device_memory = nullptr;  // likewise
+};
+
+struct DeviceMemoryObject {
+  union {
+    ibv_dm dm;
+    std::byte reserve[64];  // the library's structure of the largest release has 40
+  } core{.reserve = {}};
+  std::shared_ptr<MappedMemory> mapping;
+  io::FileDescriptor pages;   // of its memory
+  std::uint32_t regions = 0;  // made of it; SharedDevice::objects() held
 };
 
 struct AddressHandleObject {
@@ -118,11 +134,13 @@ template <class... Objects>
 inline constexpr bool kCoreFirst = ((offsetof(Objects, core) == 0) && ...);
 #pragma GCC diagnostic pop
 static_assert(kCoreFirst<ThreadDomainObject, ProtectionDomainObject, MemoryRegionObject, AddressHandleObject>);
-static_assert(kCoreFirst<MemoryWindowObject, CompletionQueueObject, QueuePairObject, SharedReceiveQueueObject>);
+static_assert(kCoreFirst<MemoryWindowObject, DeviceMemoryObject, CompletionQueueObject, QueuePairObject,
+                         SharedReceiveQueueObject>);
 
 inline ThreadDomainObject& object_of(ibv_td* td) { return *reinterpret_cast<ThreadDomainObject*>(td); }
 inline ProtectionDomainObject& object_of(ibv_pd* pd) { return *reinterpret_cast<ProtectionDomainObject*>(pd); }
 inline MemoryRegionObject& object_of(abi::VerbsMr* mr) { return *reinterpret_cast<MemoryRegionObject*>(mr); }
+inline DeviceMemoryObject& object_of(ibv_dm* dm) { return *reinterpret_cast<DeviceMemoryObject*>(dm); }
 inline AddressHandleObject& object_of(ibv_ah* ah) { return *reinterpret_cast<AddressHandleObject*>(ah); }
 inline MemoryWindowObject& object_of(ibv_mw* mw) { return *reinterpret_cast<MemoryWindowObject*>(mw); }
 inline CompletionQueueObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CompletionQueueObject*>(cq); }

@@ -95,14 +95,15 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   full.hca_core_clock = kClockKhz;
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags | abi::kDeviceAtomicWrite | abi::kDeviceFlushGlobal;
   full.phys_port_cnt_ex = 1;
+  full.max_dm_size = kDeviceMemoryMax;
   full.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX};
   // No page is pinned for any region: pages come and go as in any process.
   constexpr std::uint32_t kSends = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-  full.odp_caps.general_caps = IBV_ODP_SUPPORT;
-  full.odp_caps.per_transport_caps = {
-      .rc_odp_caps = kSends | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
-      .uc_odp_caps = kSends | IBV_ODP_SUPPORT_WRITE,
-      .ud_odp_caps = kSends};
+  full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+  full.odp_caps.per_transport_caps = {.rc_odp_caps = kSends | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+                                                     IBV_ODP_SUPPORT_ATOMIC | abi::kOdpFlush | abi::kOdpAtomicWrite,
+                                      .uc_odp_caps = kSends | IBV_ODP_SUPPORT_WRITE,
+                                      .ud_odp_caps = kSends};
   std::memset(attributes, 0, bytes);
   std::memcpy(attributes, &full, std::min(bytes, sizeof full));
   return 0;

@@ -27,6 +27,7 @@ struct CompletionQueueObject;
 inline constexpr std::uint32_t kCompletionsMax = 1u << 20;  // entries of a completion queue: 48 MiB
 // Completion vectors name interrupts, and there are none: each does the same. Programs spread their queues over them.
 inline constexpr int kCompletionVectors = 8;
+inline constexpr std::uint64_t kDeviceMemoryMax = 64 << 20;  // bytes, of all device memory of a context
 
 void fill_operations(abi::OpTable& ops);
 
@@ -35,6 +36,10 @@ namespace verbs {
 // Hints about pages and ordering, without effect where memory is copied: no page is ever pinned, all is on demand.
 // Programs name them for regions, and some for queue pairs too.
 inline constexpr int kAccessHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_ON_DEMAND;
+
+// As in the kernel (ib_access_writable): memory that may be bound to a window may be written through it.
+inline constexpr int kWrites =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
 // completion_queue.cc: create_cq with more parameters. `shard`: of its first ring, before it has queue pairs.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
@@ -63,6 +68,14 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova
 int dereg_mr(abi::VerbsMr* mr);
 int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access);
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count);
+
+// null_region.cc, device_memory.cc, dmabuf_region.cc
+ibv_mr* alloc_null_mr(ibv_pd* pd);
+ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes);
+int free_dm(ibv_dm* dm);
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, std::uint64_t offset, std::size_t length, unsigned access);
+int dm_export_dmabuf_fd(ibv_dm* dm);
+ibv_mr* reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova, int fd, int access);
 
 // parent_domain.cc
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes);
@@ -122,7 +135,9 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* requests, ibv_recv_wr** bad_request
 template <class Visit>
 void for_each_operation(const Visit& visit) {
   visit("advise_mr", &verbs::advise_mr);
+  visit("alloc_dm", &verbs::alloc_dm);
   visit("alloc_mw", &verbs::alloc_mw);
+  visit("alloc_null_mr", &verbs::alloc_null_mr);
   visit("alloc_parent_domain", &verbs::alloc_parent_domain);
   visit("alloc_pd", &verbs::alloc_pd);
   visit("alloc_td", &verbs::alloc_td);
@@ -145,7 +160,9 @@ void for_each_operation(const Visit& visit) {
   visit("destroy_qp", &verbs::destroy_qp);
   visit("destroy_srq", &verbs::destroy_srq);
   visit("detach_mcast", &verbs::detach_mcast);
+  visit("dm_export_dmabuf_fd", &verbs::dm_export_dmabuf_fd);
   visit("free_context", &verbs::free_context);
+  visit("free_dm", &verbs::free_dm);
   visit("get_srq_num", &verbs::get_srq_num);
   visit("modify_cq", &verbs::modify_cq);
   visit("modify_qp", &verbs::modify_qp);
@@ -161,6 +178,8 @@ void for_each_operation(const Visit& visit) {
   visit("query_qp", &verbs::query_qp);
   visit("query_rt_values", &verbs::query_rt_values);
   visit("query_srq", &verbs::query_srq);
+  visit("reg_dm_mr", &verbs::reg_dm_mr);
+  visit("reg_dmabuf_mr", &verbs::reg_dmabuf_mr);
   visit("reg_mr", &verbs::reg_mr);
   visit("req_notify_cq", &verbs::req_notify_cq);
   visit("rereg_mr", &verbs::rereg_mr);

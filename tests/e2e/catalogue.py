@@ -75,12 +75,8 @@ def ibverbs_utils():
             if tool == "srq" and options == "-r 10":
                 options = "-r 100"  # at least one for each of its queue pairs
             more = {"clean_only": unreliable, "ready": "tcp:18600" if "18600" in options else "tcp:18515"}
-            if options == "-O":
-                more["refused"] = "doesn't support implicit ODP"
             if options == "-t -e":
                 more["own_fault"] = "takes two completions for an event, and ends with *poll CQ failed* when the second one's own event finds nothing (`rc_pingpong.c`)"
-            if options == "-j":
-                more["refused"] = "ibv_alloc_dm|device memory|Device memory|dm allocation"
             rows.append(pair(name, f"ibv_{tool}_pingpong {options}".strip(), **more))
     return rows + [pair(name, f"ibv_xsrq_pingpong -g 1{options}", brief=not options) for options in ("", " -e", " -m 1024 -s 20000 -n 200")]
 

@@ -79,7 +79,8 @@ std::byte* PayloadCursor::resolve(const Sge& sge) {
   std::byte* at = nullptr;
   const auto fault = memory_.resolve(memory::Accessor{pd_}, sge.lkey, sge.address, sge.length, access_, &at);
   if (fault != memory::Fault::kNone) return nullptr;
-  if (!memory_.careful()) region_ = memory_.find(sge.lkey);
+  const MemoryRegion* const region = memory_.find(sge.lkey);
+  region_ = memory_.careful() || region->null ? nullptr : region;
   return at;
 }
 

@@ -287,11 +287,6 @@ TEST(Refused, VerbsThatThisDeviceHasNot) {
          ibv_rwq_ind_table_init_attr table{};
          return ibv_create_rwq_ind_table(context, &table) == nullptr ? errno : 0;
        }},
-      {"alloc_dm",
-       [&] {
-         ibv_alloc_dm_attr memory{.length = 4096, .log_align_req = 0, .comp_mask = 0};
-         return ibv_alloc_dm(context, &memory) == nullptr ? errno : 0;
-       }},
       {"create_counters",
        [&] {
          ibv_counters_init_attr counters{};

@@ -1,4 +1,4 @@
-// Memory through the real libibverbs: regions registered again, advice, limits of locked memory; windows of both types.
+// Memory through the real libibverbs: regions registered again, hints, limits of locked memory; windows of both types.
 #include <gmock/gmock.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -81,26 +81,6 @@ TEST_F(Memory, HintsAreTaken) {
   Owned<ibv_mr> zero(ibv_reg_mr(b.pd.get(), b.memory.data(), 4096, kEverything | IBV_ACCESS_ZERO_BASED));
   ASSERT_NE(zero, nullptr);
   EXPECT_EQ(write_to(0, zero->rkey), IBV_WC_SUCCESS);
-}
-
-TEST_F(Memory, AdviceIsTakenForWhatIsRegistered) {
-  ibv_sge good = b.sge(0, 4096), beyond = b.sge(b.memory.size() - 1, 2), nothing = good;
-  nothing.lkey ^= 0x1000;
-  const auto advise = [this](ibv_sge& sge, unsigned flags = 0) {
-    return ibv_advise_mr(b.pd.get(), IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, flags, &sge, 1);
-  };
-  EXPECT_EQ(advise(good), 0);
-  EXPECT_EQ(advise(good, IBV_ADVISE_MR_FLAG_FLUSH), 0);
-  EXPECT_EQ(advise(beyond), EFAULT);
-  EXPECT_EQ(advise(nothing), EFAULT);
-  EXPECT_EQ(advise(good, 1u << 20), EINVAL);
-}
-
-TEST_F(Memory, KindsThatWeHaveNotAreRefused) {
-  EXPECT_EQ(ibv_reg_dmabuf_mr(b.pd.get(), 0, 4096, 0, 0, kEverything), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_EQ(ibv_alloc_null_mr(b.pd.get()), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 // Nothing is locked.

@@ -100,10 +100,12 @@ TEST(OnDemand, IsForEveryTransportAndTrue) {
   Side a = Side::make(), b = Side::make();
   ibv_device_attr_ex device{};
   ASSERT_EQ(ibv_query_device_ex(a.context.get(), nullptr, &device), 0);
-  EXPECT_EQ(device.odp_caps.general_caps, std::uint64_t{IBV_ODP_SUPPORT});
+  EXPECT_EQ(device.odp_caps.general_caps, std::uint64_t{IBV_ODP_SUPPORT} | IBV_ODP_SUPPORT_IMPLICIT);
   const auto& transports = device.odp_caps.per_transport_caps;
   constexpr std::uint32_t kSends = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-  EXPECT_EQ(transports.rc_odp_caps, kSends | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC);
+  constexpr std::uint32_t kFlush = 1 << 6, kAtomicWrite = 1 << 7;  // IBV_ODP_SUPPORT_..., of later releases
+  EXPECT_EQ(transports.rc_odp_caps,
+            kSends | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | kFlush | kAtomicWrite);
   EXPECT_EQ(transports.uc_odp_caps, kSends | IBV_ODP_SUPPORT_WRITE);
   EXPECT_EQ(transports.ud_odp_caps, kSends);
 

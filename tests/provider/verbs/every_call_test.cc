@@ -41,19 +41,13 @@ TEST(Refused, WorkQueuesAndTables) {
   EXPECT_EQ(ibv_destroy_rwq_ind_table(&table.object), EOPNOTSUPP);
 }
 
-TEST(Refused, CountersAndDeviceMemory) {
+TEST(Refused, Counters) {
   const auto context = open_first_device();
-  const Owned<ibv_pd> pd(ibv_alloc_pd(context.get()));
   Invented<ibv_counters> counters(context.get());
-  Invented<ibv_dm> memory(context.get());
   std::array<std::uint64_t, 1> values{};
   EXPECT_EQ(ibv_destroy_counters(&counters.object), EOPNOTSUPP);
   EXPECT_EQ(ibv_read_counters(&counters.object, values.data(), 1, 0), EOPNOTSUPP);
   EXPECT_EQ(ibv_attach_counters_point_flow(&counters.object, nullptr, nullptr), EOPNOTSUPP);
-  EXPECT_EQ(ibv_free_dm(&memory.object), EOPNOTSUPP);
-  errno = 0;
-  EXPECT_EQ(ibv_reg_dm_mr(pd.get(), &memory.object, 0, 1, 0), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 TEST(Refused, OperationsOfASharedReceiveQueueWithTags) {

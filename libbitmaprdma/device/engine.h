@@ -280,6 +280,8 @@ class Engine {
                                                                 Instant now);
   [[nodiscard]] std::vector<CompletionQueueReport> completion_queue_reports() const;
   [[nodiscard]] std::vector<MemoryRegion> memory_regions() const;
+  [[nodiscard]] std::vector<ProtectionDomain> protection_domains() const;  // copies
+  [[nodiscard]] std::vector<SharedReceiveQueueReport> shared_receive_queue_reports() const;
 
   struct Impl;
 

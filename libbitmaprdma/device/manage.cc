@@ -234,4 +234,18 @@ std::vector<CompletionQueueReport> Engine::completion_queue_reports() const {
 
 std::vector<MemoryRegion> Engine::memory_regions() const { return impl_->memory.list(); }
 
+std::vector<ProtectionDomain> Engine::protection_domains() const { return impl_->memory.domains(); }
+
+std::vector<SharedReceiveQueueReport> Engine::shared_receive_queue_reports() const {
+  std::vector<SharedReceiveQueueReport> reports;
+  for (const auto& srq : impl_->queues.shared_receive_queues()) {
+    SharedReceiveQueueReport& report = reports.emplace_back();
+    report.number = static_cast<std::uint32_t>(reports.size() - 1);
+    report.pd = srq->pd()->number;
+    for (const QueuePair* qp : srq->queue_pairs) report.queue_pairs.push_back(qp_num(qp));
+    std::sort(report.queue_pairs.begin(), report.queue_pairs.end());
+  }
+  return reports;
+}
+
 }  // namespace brdma

@@ -59,6 +59,9 @@ class QueueTable {
   [[nodiscard]] const std::vector<std::unique_ptr<CompletionQueue>>& completion_queues() const {
     return completion_queues_;
   }
+  [[nodiscard]] const std::vector<std::unique_ptr<SharedReceiveQueue>>& shared_receive_queues() const {
+    return shared_receive_queues_;
+  }
 
  private:
   std::vector<std::unique_ptr<CompletionQueue>> completion_queues_;

@@ -79,6 +79,11 @@ struct CompletionQueueReport {
   std::uint32_t entries = 0, waiting = 0, queue_pairs = 0;
 };
 
+struct SharedReceiveQueueReport {
+  std::uint32_t number = 0, pd = 0;        // index among existing ones
+  std::vector<std::uint32_t> queue_pairs;  // their numbers, ascending
+};
+
 // Memory and records for the recovery of all queue pairs.
 struct RecoveryStatus {
   std::size_t queue_pairs = 0, segmented = 0;  // of those, with a bitmap that is longer than its base length

@@ -252,6 +252,12 @@ std::vector<MemoryRegion> MemoryTable::list() const {
   return all;
 }
 
+std::vector<ProtectionDomain> MemoryTable::domains() const {
+  std::vector<ProtectionDomain> all;
+  for (const auto& domain : impl_->domains) all.push_back(*domain);
+  return all;
+}
+
 Fault MemoryTable::resolve(const Accessor& who, std::uint32_t key, std::uint64_t address, std::uint64_t length,
                            std::uint32_t needed, std::byte** bytes) const {
   *bytes = nullptr;

@@ -127,6 +127,7 @@ class MemoryTable {
 
   [[nodiscard]] std::size_t regions() const;
   [[nodiscard]] std::vector<MemoryRegion> list() const;             // copies, for management
+  [[nodiscard]] std::vector<ProtectionDomain> domains() const;      // likewise
   Status watch(MemoryRegion* region, bool watched, void* watcher);  // EINVAL: another table's
   [[nodiscard]] std::size_t watched() const { return watched_; }    // how many regions
   [[nodiscard]] const MemoryRegion* find(std::uint32_t key) const;  // null: no such key

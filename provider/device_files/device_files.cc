@@ -34,9 +34,6 @@ class Builder {
   std::vector<TreeEntry> entries_;
 };
 
-// The kernel gives numbers below 1024.
-constexpr std::uint32_t kKernelNodesMax = 1024;
-
 std::int64_t identity_time(const DeviceInfo& device, const std::string& uverbs) {
   std::uint64_t hash = mix(kHashStart, device.name);
   hash = mix(hash, provider::guid_text(device.guid));

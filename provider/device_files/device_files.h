@@ -28,6 +28,9 @@ struct TreeEntry {
 // ENOSPC. (/dev/null and /dev/zero would swallow commands, which then look served.)
 inline constexpr char kNodeTarget[] = "/dev/full";
 
+// The kernel gives its uverbs nodes numbers below this one; ours begin at it where the kernel has devices.
+inline constexpr std::uint32_t kKernelNodesMax = 1024;
+
 // `node` is the device number of kNodeTarget: libibverbs compares it with the opened node's. `beside_kernel`: the
 // kernel has devices too (device_files/kernel_devices.h), so ours have numbers that it does not use.
 [[nodiscard]] std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t node,

@@ -1,6 +1,6 @@
-// preload/descriptors.h - marks file descriptors: nodes of ours, whose writes are commands, and the program's ends of
-// event pipes, whose closing ends ours (event_channels.h). One byte a descriptor, so that the frequent write() pays one
-// load and one comparison.
+// preload/descriptors.h - marks file descriptors: nodes of ours and RDMA_NETLINK's sockets, to which commands are
+// written, and the program's ends of event pipes, whose closing ends ours (event_channels.h). One byte a descriptor, so
+// that the frequent write() pays one load and one comparison.
 //
 // A descriptor can change hands without our knowledge (close inside fclose(), raw system calls). So a mark is only a
 // hint: its user also checks that the descriptor still is the node's device and that the bytes are a command.
@@ -13,7 +13,7 @@
 
 namespace brdma::preload {
 
-enum class Node : std::uint8_t { kNone = 0, kUverbs = 1, kRdmaCm = 2, kEvents = 3 };
+enum class Node : std::uint8_t { kNone = 0, kUverbs = 1, kRdmaCm = 2, kEvents = 3, kNetlink = 4 };
 
 class DescriptorMarks {
  public:

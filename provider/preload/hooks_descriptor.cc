@@ -1,11 +1,11 @@
-// Hooks: writes to our nodes, tracking of their descriptors, and the netlink socket of RDMA.
+// Hooks: writes to our nodes and tracking of their descriptors.
 #include <linux/close_range.h>
-#include <linux/netlink.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -22,6 +22,7 @@
 #include "preload/uverbs_commands.h"
 #include "preload/view.h"
 #include "rdma_cm/server.h"
+#include "rdma_netlink/socket.h"
 
 using brdma::preload::Node;
 using brdma::preload::node_marks;
@@ -37,7 +38,6 @@ BRDMA_REAL(dup2);
 BRDMA_REAL(dup3);
 BRDMA_REAL(closefrom);
 BRDMA_REAL(close_range);
-BRDMA_REAL(socket);
 
 std::atomic<pid_t> owner_pid{0};
 
@@ -70,6 +70,7 @@ class Closing {
     const Node node = node_marks.node(fd);
     node_marks.clear(fd);
     if (node == Node::kRdmaCm) brdma::provider::cm_descriptor_closed(fd);
+    if (node == Node::kNetlink) brdma::provider::rdma_netlink_closed(fd);
     if (node != Node::kEvents) return;
     if (auto channel = brdma::provider::find_event_channel(fd)) events_.push_back(std::move(channel));
   }
@@ -106,7 +107,6 @@ __attribute__((constructor)) void prepare() {
   real_dup3.resolve();
   real_closefrom.resolve();
   real_close_range.resolve();
-  real_socket.resolve();
   owner_pid.store(::getpid(), std::memory_order_relaxed);
   ::pthread_atfork(nullptr, nullptr, [] { owner_pid.store(::getpid(), std::memory_order_relaxed); });
 }
@@ -118,14 +118,21 @@ BRDMA_HOOK ssize_t write(int fd, const void* bytes, size_t count) {
   if (node != Node::kNone) [[unlikely]] {
     if (node == Node::kUverbs && is_node(fd)) return brdma::preload::uverbs_command(bytes, count);
     if (node == Node::kRdmaCm && is_channel(fd)) return brdma::provider::cm_write(fd, bytes, count);
+    if (node == Node::kNetlink && brdma::provider::is_rdma_netlink(fd)) {
+      const iovec part{const_cast<void*>(bytes), count};
+      return brdma::provider::rdma_netlink_send(fd, &part, 1, nullptr, 0);
+    }
   }
   return real_write.get()(fd, bytes, count);
 }
 
 // A waiting record is read from the pipe as usual; otherwise the read takes packets (channel_sleep.h).
 BRDMA_HOOK ssize_t read(int fd, void* into, size_t count) {
-  if (node_marks.node(fd) == Node::kEvents) [[unlikely]]
+  const Node node = node_marks.node(fd);
+  if (node == Node::kEvents) [[unlikely]]
     return brdma::provider::read_channel(fd, into, count);
+  if (node == Node::kNetlink && brdma::provider::is_rdma_netlink(fd)) [[unlikely]]
+    brdma::provider::rdma_netlink_refill(fd);
   return real_read.get()(fd, into, count);
 }
 
@@ -170,13 +177,4 @@ BRDMA_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
   std::optional<Closing> closing;
   if ((static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0 && first <= last) closing.emplace(first, last);
   return real_close_range.get()(first, last, flags);
-}
-
-// If the kernel's RDMA netlink answered, libibverbs would not read the device files at all.
-BRDMA_HOOK int socket(int domain, int type, int protocol) noexcept {
-  if (domain == AF_NETLINK && protocol == NETLINK_RDMA) {
-    errno = EPROTONOSUPPORT;
-    return -1;
-  }
-  return real_socket.get()(domain, type, protocol);
 }

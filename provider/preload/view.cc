@@ -124,6 +124,13 @@ const DeviceTree* tree_for(const Match& match) {
 
 }  // namespace
 
+bool kernel_has_devices() {
+  const bool was_making = std::exchange(making_tree, true);
+  const bool has = !kernel_devices().empty();
+  making_tree = was_making;
+  return has;
+}
+
 void refresh() {
   making_tree = true;
   {

@@ -47,6 +47,9 @@ class ShownPath {
 // The device number (st_rdev) of the file behind our uverbs nodes.
 [[nodiscard]] dev_t node_device();
 
+// Whether the kernel has RDMA devices of its own. Looks past our tree.
+[[nodiscard]] bool kernel_has_devices();
+
 // Reads the interfaces again, and updates the shown files if any were shown before.
 void refresh();
 

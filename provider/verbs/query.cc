@@ -51,8 +51,10 @@ void fill(OpenDevice& open, ibv_device_attr& attributes) {
   attributes.page_size_cap = 0xFFFFF000;  // nothing is pinned or translated: any page size does
   attributes.max_qp = queue_pairs_max(open);
   attributes.max_qp_wr = static_cast<int>(qp::kWorkRequestsMax);
-  attributes.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-                                IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
+  static_assert(kDeviceCapabilities ==
+                (IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                 IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC));
+  attributes.device_cap_flags = kDeviceCapabilities;
   attributes.max_sge = static_cast<int>(qp::kSgesMax);
   attributes.max_sge_rd = static_cast<int>(qp::kSgesMax);
   attributes.max_cq = kObjectsMax;

@@ -81,6 +81,8 @@ Json Management::reply_to(const std::string& question, const Json& request) {
       Reply{"objects", &Management::objects},
       Reply{"completion_queues", &Management::completion_queues},
       Reply{"memory_regions", &Management::memory_regions},
+      Reply{"protection_domains", &Management::protection_domains},
+      Reply{"shared_receive_queues", &Management::shared_receive_queues},
       Reply{"link_reports", &Management::link_reports},
       Reply{"managed", &Management::managed},
       Reply{"manage", &Management::manage},
@@ -203,12 +205,14 @@ Json Management::statistics(const Json& request) {
 
 Json Management::objects(const Json& /*request*/) {
   std::vector<std::uint32_t> numbers;
-  std::size_t queues = 0, regions = 0, state_bytes = 0;
+  std::size_t queues = 0, regions = 0, domains = 0, shared_queues = 0, state_bytes = 0;
   {
     const std::lock_guard held{shard_.lock()};
     numbers = shard_.engine().queue_pair_numbers();
     queues = shard_.engine().completion_queue_reports().size();
     regions = this->regions().size();
+    domains = tells_memory_ ? shard_.engine().protection_domains().size() : 0;
+    shared_queues = shard_.engine().shared_receive_queue_reports().size();
   }
   for (std::size_t at = 0; at < numbers.size();) {
     const std::lock_guard held{shard_.lock()};
@@ -216,8 +220,9 @@ Json Management::objects(const Json& /*request*/) {
       if (const auto report = shard_.engine().report(numbers[at])) state_bytes += report->state_bytes;
     }
   }
-  return {
-      {"qp", numbers.size()}, {"cq", queues}, {"mr", regions}, {"state_bytes", state_bytes}, {"datapath", datapath()}};
+  return {{"qp", numbers.size()},  {"cq", queues},         {"mr", regions},
+          {"pd", domains},         {"srq", shared_queues}, {"state_bytes", state_bytes},
+          {"datapath", datapath()}};
 }
 
 Json Management::datapath() const {
@@ -286,6 +291,32 @@ Json Management::memory_regions(const Json& request) {
     }
   }
   return {{"rows", std::move(rows)}, {"cut", cut}};
+}
+
+Json Management::protection_domains(const Json& /*request*/) {
+  std::vector<ProtectionDomain> domains;
+  if (tells_memory_) {
+    const std::lock_guard held{shard_.lock()};
+    domains = shard_.engine().protection_domains();
+  }
+  Rows rows;
+  for (const ProtectionDomain& domain : domains) {
+    if (!rows.add({{"pdn", domain.number}, {"users", domain.users}})) break;
+  }
+  return std::move(rows).answer();
+}
+
+Json Management::shared_receive_queues(const Json& /*request*/) {
+  std::vector<SharedReceiveQueueReport> reports;
+  {
+    const std::lock_guard held{shard_.lock()};
+    reports = shard_.engine().shared_receive_queue_reports();
+  }
+  Rows rows;
+  for (const SharedReceiveQueueReport& report : reports) {
+    if (!rows.add({{"srqn", report.number}, {"pdn", report.pd}, {"lqpn", report.queue_pairs}})) break;
+  }
+  return std::move(rows).answer();
 }
 
 }  // namespace brdma::io

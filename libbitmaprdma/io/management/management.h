@@ -10,6 +10,7 @@
 //                                                          gaps count as lost. Without "psn": all
 //   {"id":1,"do":"objects"}                                number of each kind; the sockets that packets come by
 //   {"id":1,"do":"completion_queues"}  {"id":1,"do":"memory_regions"}
+//   {"id":1,"do":"protection_domains"}  {"id":1,"do":"shared_receive_queues"}
 //   {"id":1,"do":"link_reports"}                           links' reports, for the controller; once
 //   {"id":1,"do":"managed"}                                destinations on the managed list
 //   {"id":1,"do":"manage","destination":"10.0.0.1"}        puts one there; "changed": false where nothing is sent there
@@ -58,6 +59,8 @@ class Management {
   [[nodiscard]] Json objects(const Json& request);
   [[nodiscard]] Json completion_queues(const Json& request);
   [[nodiscard]] Json memory_regions(const Json& request);
+  [[nodiscard]] Json protection_domains(const Json& request);
+  [[nodiscard]] Json shared_receive_queues(const Json& request);
   // management_wan.cc
   [[nodiscard]] Json link_reports(const Json& request);
   [[nodiscard]] Json managed(const Json& request);

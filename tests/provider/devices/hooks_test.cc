@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 #include <linux/close_range.h>
 #include <sys/inotify.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -42,7 +41,6 @@ namespace {
 constexpr char kClass[] = "/sys/class/infiniband";
 constexpr char kGuid[] = "/sys/class/infiniband/brdma_lo/node_guid";
 constexpr char kNode[] = "/dev/infiniband/uverbs1";  // lo is the first interface of a namespace
-constexpr int kNetlinkRdma = 20;
 
 std::string read_all(int fd) {
   std::string text(64, '\0');
@@ -196,14 +194,6 @@ TEST(Hooks, BadPathsGetLibcsOwnAnswers) {
   struct stat status {};
   EXPECT_EQ(::stat(null, &status), -1);
   EXPECT_EQ(errno, EFAULT);
-}
-
-TEST(Hooks, NetlinkOfRdmaIsNotThere) {
-  EXPECT_EQ(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, kNetlinkRdma), -1);
-  EXPECT_EQ(errno, EPROTONOSUPPORT);
-  const int other = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
-  EXPECT_GE(other, 0);
-  ::close(other);
 }
 
 // --- writes to a uverbs node ---

@@ -222,6 +222,8 @@ constexpr std::array kPlainQueries{PlainQuery{"recovery", "", "recovery"},
                                    PlainQuery{"resource", "objects", "objects"},
                                    PlainQuery{"resource", "cq", "completion_queues"},
                                    PlainQuery{"resource", "mr", "memory_regions"},
+                                   PlainQuery{"resource", "pd", "protection_domains"},
+                                   PlainQuery{"resource", "srq", "shared_receive_queues"},
                                    PlainQuery{"resource", "gap", "gaps"},
                                    PlainQuery{"resource", "duplicate", "duplicates"}};
 

@@ -5,7 +5,7 @@
 //   {"query":"recovery_set","device":D,"qp":N,"settings":{...}}
 //   {"query":"recovery_retransmit","device":D,"qp":N,"psn":P,"count":C,"gaps":true}   by hand
 //   (io/management/management.h)
-//   {"query":"resource","what":"objects"|"qp"|"cq"|"mr"|"gap"|"duplicate","device":D,"qp":N}
+//   {"query":"resource","what":"objects"|"qp"|"cq"|"mr"|"pd"|"srq"|"gap"|"duplicate","device":D,"qp":N}
 //   {"query":"queue_pair_statistics","device":D,"qp":N}
 //   {"query":"managed"}                                         destinations on their managed lists (design WT-10)
 //   {"query":"managed_add"|"managed_remove","destination":ADDRESS}

@@ -48,15 +48,17 @@ bool signals_restart() {
   return some;
 }
 
-// Handles packets: one event for the program, further ones go into the pipe. False: none.
-bool take_events(ChannelSleep& sleep, EventPipe& pipe, void* into, bool then_sleeps, bool& over) {
+// Handles packets: one event for the program, further ones go into the pipe; all of them, if `fd` is another file by
+// now. False: none for the program.
+bool take_events(int fd, ChannelSleep& sleep, EventPipe& pipe, void* into, bool then_sleeps, bool& over) {
   taking = {.channel = &pipe};
   over = !sleep.attend(then_sleeps);
   taking.channel = nullptr;
   if (taking.count == 0) return false;
-  std::memcpy(into, taking.records.data(), kRecord);
-  for (std::size_t i = 1; i < taking.count; ++i) (void)pipe.write(std::as_bytes(std::span(&taking.records[i], 1)));
-  return true;
+  const std::size_t given = pipe.has_end(fd) ? 1 : 0;
+  if (given == 1) std::memcpy(into, taking.records.data(), kRecord);
+  for (std::size_t i = given; i < taking.count; ++i) (void)pipe.write(std::as_bytes(std::span(&taking.records[i], 1)));
+  return given == 1;
 }
 
 struct ChannelRead {
@@ -75,7 +77,7 @@ int wait_for_either(int fd, const std::array<int, 2>& packets) {
   return fds[0].revents != 0 ? 0 : 1;
 }
 
-ChannelRead begin_read(int fd, void* into, std::size_t count);
+ChannelRead begin_read(int fd, void* into, std::size_t count, ino_t& inode);
 
 }  // namespace
 
@@ -141,22 +143,32 @@ void ChannelSleep::watched(int epoll, int operation, const epoll_event& event) {
 
 namespace {
 
-ChannelRead begin_read(int fd, void* into, std::size_t count) {
-  const auto channel = find_sleeping_channel(fd);
+// And its next read begins with what it is now.
+ChannelRead another_file(int fd) {
+  (void)find_sleeping_channel(fd);
+  return {.then = ChannelRead::Then::kRead};
+}
+
+// `inode`: of the channel, 0 at first. Whether the call may wait is decided at its beginning, as in read(2). Whether
+// `fd` still is the channel is asked once there is an event: for another file, all before it does no harm.
+ChannelRead begin_read(int fd, void* into, std::size_t count, ino_t& inode) {
+  const bool begins = inode == 0;
+  const auto channel = begins ? recall_sleeping_channel(fd) : find_sleeping_channel(inode);
   if (channel.sleep == nullptr || count < kRecord || into == nullptr) return {.then = ChannelRead::Then::kRead};
-  if (channel.pipe->waiting() > 0 && channel.pipe->read_now(fd, std::span(static_cast<std::byte*>(into), kRecord)))
-    return {.result = kRecord};
-  // The channel alone wakes it, if anything.
+  inode = channel.pipe->inode();
+  if (channel.pipe->waiting() > 0) {
+    if (!channel.pipe->has_end(fd)) return another_file(fd);
+    if (channel.pipe->read_now(fd, std::span(static_cast<std::byte*>(into), kRecord))) return {.result = kRecord};
+  }
   const bool watched = channel.sleep->is_watched();
-  if (!watched && does_not_block(fd)) return {.then = ChannelRead::Then::kRead};
+  // The channel alone wakes it, if anything.
+  if (begins && !watched && does_not_block(fd)) return {.then = ChannelRead::Then::kRead};
   bool over = false;
-  if (take_events(*channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
+  if (take_events(fd, *channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
   if (over) return {.then = ChannelRead::Then::kRead};
   if (channel.pipe->waiting() > 0) return {.then = ChannelRead::Then::kLookAgain};
-  if (watched && does_not_block(fd)) {
-    errno = EAGAIN;
-    return {.result = -1};
-  }
+  // The kernel answers EAGAIN. If the program has let its calls wait since, this one waits for the thread.
+  if (watched) return {.then = ChannelRead::Then::kRead};
   return {.then = ChannelRead::Then::kWait, .packets = channel.sleep->packet_descriptors()};
 }
 
@@ -165,8 +177,9 @@ ChannelRead begin_read(int fd, void* into, std::size_t count) {
 // Here and in wait_for_either() a thread may be cancelled: no object with a destructor may be alive. The C library
 // unwinds with another copy of the unwinder than ours.
 ssize_t read_channel(int fd, void* into, std::size_t count) {
+  ino_t inode = 0;
   for (;;) {
-    const ChannelRead begun = begin_read(fd, into, count);
+    const ChannelRead begun = begin_read(fd, into, count, inode);
     if (begun.then == ChannelRead::Then::kReturn) return begun.result;
     if (begun.then == ChannelRead::Then::kRead) return real_read.get()(fd, into, count);
     if (begun.then == ChannelRead::Then::kLookAgain) continue;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "preload/descriptors.h"
@@ -28,7 +29,8 @@ struct Channel {
 struct Channels {
   std::mutex lock;
   std::map<ino_t, Channel> by_inode;
-  std::size_t look_at = 16;  // size at which to check again whether all can still be read
+  std::unordered_map<int, ino_t> by_number;  // as last seen: completion channels
+  std::size_t look_at = 16;                  // size at which to check again whether all can still be read
 
   // The program sleeps on this one. If it sleeps on several of one context, packets would wake all sleepers: then the
   // thread serves all.
@@ -65,10 +67,21 @@ Channels& channels() {
 }
 
 // The list's lock held. Null: not, or no longer, a pipe of ours.
+Channel* find(ino_t inode) {
+  const auto found = channels().by_inode.find(inode);
+  return found == channels().by_inode.end() ? nullptr : &found->second;
+}
+
 Channel* find(int fd) {
   const auto inode = EventPipe::inode_of(fd);
-  const auto found = inode ? channels().by_inode.find(*inode) : channels().by_inode.end();
-  return found == channels().by_inode.end() ? nullptr : &found->second;
+  return inode ? find(*inode) : nullptr;
+}
+
+// Likewise. Nulls: no completion channel.
+SleepingChannel sleeping(Channel* channel) {
+  if (channel == nullptr || channel->sleep == nullptr) return {};
+  channels().is_slept_on(*channel);
+  return {channel->pipe, channel->sleep};
 }
 
 // In the child: a thread of the parent may have been in a sleep's lock.
@@ -95,13 +108,15 @@ Result<EventPipe::Made, Status> make_event_channel(EventsOf what) {
   if (made) {
     Channel& channel = all.by_inode[made.value().pipe->inode()] = {.pipe = made.value().pipe, .fd = made.value().fd};
     if (what == EventsOf::kCompletions) channel.sleep = std::make_shared<ChannelSleep>();
+    all.by_number[made.value().fd] = made.value().pipe->inode();
     preload::node_marks.mark(made.value().fd, preload::Node::kEvents);
   }
   return made;
 }
 
-std::shared_ptr<EventPipe> find_event_channel(int fd) {
+std::shared_ptr<EventPipe> event_channel_of_closing(int fd) {
   const std::lock_guard held(channels().lock);
+  channels().by_number.erase(fd);
   const Channel* const channel = find(fd);
   return channel == nullptr ? nullptr : channel->pipe;
 }
@@ -114,10 +129,28 @@ std::shared_ptr<EventPipe> find_completion_channel(int fd) {
 
 SleepingChannel find_sleeping_channel(int fd) {
   const std::lock_guard held(channels().lock);
-  Channel* const channel = find(fd);
-  if (channel == nullptr || channel->sleep == nullptr) return {};
-  channels().is_slept_on(*channel);
-  return {channel->pipe, channel->sleep};
+  const SleepingChannel channel = sleeping(find(fd));
+  if (channel.sleep != nullptr) {
+    channels().by_number[fd] = channel.pipe->inode();
+  } else {
+    channels().by_number.erase(fd);
+  }
+  return channel;
+}
+
+SleepingChannel find_sleeping_channel(ino_t inode) {
+  const std::lock_guard held(channels().lock);
+  return sleeping(find(inode));
+}
+
+SleepingChannel recall_sleeping_channel(int fd) {
+  {
+    const std::lock_guard held(channels().lock);
+    const auto seen = channels().by_number.find(fd);
+    if (seen != channels().by_number.end())
+      if (Channel* const channel = find(seen->second); channel != nullptr) return sleeping(channel);
+  }
+  return find_sleeping_channel(fd);
 }
 
 void event_channel_joined(const EventPipe& channel, int fd, const void* queue, const void* device, Context* context) {

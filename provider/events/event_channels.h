@@ -15,19 +15,23 @@ namespace brdma::provider {
 enum class EventsOf : std::uint8_t { kCompletions, kDevice };
 [[nodiscard]] Result<EventPipe::Made, Status> make_event_channel(EventsOf what);
 
-// Null: not, or no longer, a pipe of ours.
-[[nodiscard]] std::shared_ptr<EventPipe> find_event_channel(int fd);
+// `fd` is about to be closed. Null: not, or no longer, a pipe of ours.
+[[nodiscard]] std::shared_ptr<EventPipe> event_channel_of_closing(int fd);
 
 // Null: no completion channel of ours.
 [[nodiscard]] std::shared_ptr<EventPipe> find_completion_channel(int fd);
 
-// A completion channel, and its sleeper (channel_sleep.h): the program sleeps on it now or soon. Nulls: `fd` is not, or
-// no longer, ours.
+// A completion channel, and its sleeper (channel_sleep.h): the program sleeps on it now or soon. Nulls: not, or no
+// longer, ours.
 struct SleepingChannel {
   std::shared_ptr<EventPipe> pipe;
   std::shared_ptr<ChannelSleep> sleep;
 };
 [[nodiscard]] SleepingChannel find_sleeping_channel(int fd);
+// Without a system call: by EventPipe::inode(), and what `fd` was when find_sleeping_channel() last saw it. By now it
+// may be another file (EventPipe::has_end()).
+[[nodiscard]] SleepingChannel find_sleeping_channel(ino_t inode);
+[[nodiscard]] SleepingChannel recall_sleeping_channel(int fd);
 
 // A completion queue, by its address in records, writes into the channel with the program's descriptor `fd`, until it
 // leaves. `device`: its owner. `context`: the one whose packets make its events; null: several.

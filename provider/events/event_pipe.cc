@@ -88,7 +88,7 @@ bool EventPipe::read_now(int fd, std::span<std::byte> record) {
 
 std::uint32_t EventPipe::purge(int fd, std::size_t record_bytes,
                                const std::function<bool(std::span<const std::byte>)>& is_ours) {
-  if (inode_of(fd) != inode_) return 0;
+  if (!has_end(fd)) return 0;
   const int saved_errno = errno;  // the program's error must survive
   std::vector<std::byte> kept;
   std::vector<std::byte> record(record_bytes);
@@ -115,7 +115,7 @@ std::uint32_t EventPipe::purge(int fd, std::size_t record_bytes,
 void EventPipe::replace(int fd, std::span<const std::byte> records) {
   if (writer_fd_ >= 0) close_own(writer_fd_);
   writer_fd_ = -1;
-  if (inode_of(fd) != inode_) return;
+  if (!has_end(fd)) return;
   const int status_flags = ::fcntl(fd, F_GETFL), descriptor_flags = ::fcntl(fd, F_GETFD);
   int ends[2];
   (void)::fcntl(fd, F_DUPFD_CLOEXEC, 0);

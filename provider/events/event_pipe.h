@@ -49,6 +49,8 @@ class EventPipe {
   // The pipe of an end. None: no pipe.
   [[nodiscard]] static std::optional<ino_t> inode_of(int fd);
   [[nodiscard]] ino_t inode() const { return inode_; }
+  // `fd` is the program's end, or a copy.
+  [[nodiscard]] bool has_end(int fd) const { return inode_of(fd) == inode_; }
   // True if a process can still read. Otherwise nothing is written from here on: it would be SIGPIPE.
   [[nodiscard]] bool has_reader();
 

@@ -72,7 +72,7 @@ class Closing {
     if (node == Node::kRdmaCm) brdma::provider::cm_descriptor_closed(fd);
     if (node == Node::kNetlink) brdma::provider::rdma_netlink_closed(fd);
     if (node != Node::kEvents) return;
-    if (auto channel = brdma::provider::find_event_channel(fd)) events_.push_back(std::move(channel));
+    if (auto channel = brdma::provider::event_channel_of_closing(fd)) events_.push_back(std::move(channel));
   }
   std::vector<std::shared_ptr<brdma::provider::EventPipe>> events_;
 };

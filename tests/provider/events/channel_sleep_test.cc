@@ -6,8 +6,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
@@ -188,6 +191,118 @@ TEST_F(Sleeper, IsHelpedWhileItComputes) {
     ASSERT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
   }
   blocking_rounds(50);
+}
+
+// --- the descriptor is the program's: it may be closed, copied or changed by calls that no hook sees ---
+
+// Bypasses our hooks, as a program's own system calls do.
+void becomes(int fd, int other) { ASSERT_EQ(syscall(SYS_dup3, other, fd, O_CLOEXEC), fd); }
+void set_flags(int fd, int flags) { ASSERT_EQ(syscall(SYS_fcntl, fd, F_SETFL, flags), 0); }
+
+// A pipe with a text in it takes the channel's number while a packet waits: read() returns the text.
+void expect_another_file(int fd, const std::function<void()>& send) {
+  std::array<int, 2> other{};
+  std::array<char, sizeof(void*)> text{'n', 'o', ' ', 'e', 'v', 'e', 'n', 't'}, got{};
+  ASSERT_EQ(pipe2(other.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(write(other[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  const int kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  becomes(fd, other[0]);
+  send();
+  EXPECT_EQ(read(fd, got.data(), got.size()), static_cast<ssize_t>(got.size()));
+  EXPECT_EQ(got, text);
+  becomes(fd, kept);
+  for (const int each : {kept, other[0], other[1]}) close(each);
+}
+
+TEST_F(Sleeper, ADescriptorThatIsAnotherFileIsReadAsThat) {
+  blocking_rounds(3);
+  expect_another_file(b.channel->fd, [this] { send(); });
+  EXPECT_TRUE(get_event(b));
+  arm_and_poll();
+  blocking_rounds(3);
+}
+
+TEST_F(Sleeper, ADescriptorInAnEpollSetThatIsAnotherFileIsReadAsThat) {
+  const int epoll = watch(EPOLLIN);
+  ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+  expect_another_file(b.channel->fd, [this] { send(); });
+  arm_and_poll();
+  while (!get_event(b)) ASSERT_EQ(errno, EAGAIN);
+  close(epoll);
+}
+
+TEST_F(Sleeper, AClosedDescriptorIsNone) {
+  blocking_rounds(3);
+  const int fd = b.channel->fd, kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  ASSERT_EQ(syscall(SYS_close, fd), 0);
+  EXPECT_FALSE(get_event(b));
+  EXPECT_EQ(errno, EBADF);
+  becomes(fd, kept);
+  close(kept);
+  blocking_rounds(3);
+}
+
+TEST_F(Sleeper, ReadsACopyOfItsDescriptor) {
+  blocking_rounds(3);
+  for (const int copy : {dup(b.channel->fd), fcntl(b.channel->fd, F_DUPFD_CLOEXEC, 0)}) {
+    send();
+    const void* record = nullptr;
+    ASSERT_EQ(read(copy, &record, sizeof(record)), static_cast<ssize_t>(sizeof(record)));
+    EXPECT_EQ(record, b.cq.get());
+    ibv_ack_cq_events(b.cq.get(), 1);
+    arm_and_poll();
+    close(copy);
+  }
+  blocking_rounds(3);
+}
+
+// A call that must not wait returns at once, one that may wait gets the next event.
+void expect_both(Side& side, int epoll, const std::function<bool()>& get, const std::function<void()>& send) {
+  set_flags(side.channel->fd, O_NONBLOCK);
+  EXPECT_FALSE(get());
+  EXPECT_EQ(errno, EAGAIN);
+  set_flags(side.channel->fd, 0);
+  auto waits = std::async(std::launch::async, get);
+  EXPECT_EQ(waits.wait_for(30ms), std::future_status::timeout) << (epoll >= 0 ? "in an epoll set" : "");
+  send();
+  EXPECT_TRUE(waits.get());
+}
+
+TEST_F(Sleeper, MayChangeAnyTimeWhetherACallWaits) {
+  blocking_rounds(3);
+  for (int i = 0; i < 3; ++i) {
+    expect_both(
+        b, -1, [this] { return get_event(b); }, [this] { send(); });
+    arm_and_poll();
+    blocking_rounds(1);
+  }
+  const int epoll = watch(EPOLLIN);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+    expect_both(
+        b, epoll, [this] { return get_event(b); }, [this] { send(); });
+    arm_and_poll();
+    set_flags(b.channel->fd, O_NONBLOCK);
+  }
+  close(epoll);
+}
+
+// The child has an event of each queue, then the end; the parent goes on.
+TEST_F(Sleeper, AChildOfASleeperReadsNoPackets) {
+  blocking_rounds(3);
+  send();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    const bool event = get_event(b), another = event && get_event(b);
+    _exit(event && !another ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(get_event(b));
+  arm_and_poll();
+  blocking_rounds(3);
 }
 
 // --- waits that end otherwise ---

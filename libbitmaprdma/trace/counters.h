@@ -148,6 +148,7 @@ namespace brdma {
   X(kXdpUnreadable, xdp_unreadable_pkts, "frames received by AF_XDP that are no RoCE packets")                        \
   X(kSleeperTook, sleeper_took, "messages taken by a program that they woke")                                         \
   X(kSleeperHelped, sleeper_helped, "times the progress thread took a message for a sleeping program")                \
+  X(kSleeperLooksSaved, sleeper_looks_saved, "looks at an empty socket that a sleeping program left out")             \
   X(kSendBlocked, send_blocked, "batches that the system did not take at once")                                       \
   X(kPeerUnreachable, peer_unreachable, "ICMP errors of earlier packets, reported when sending; no loss")             \
   X(kLinkStateInquiriesSent, link_state_inquiries_sent, "link-state inquiries sent")                                  \

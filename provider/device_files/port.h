@@ -37,7 +37,7 @@ struct LidPath {
 
 inline constexpr char kFirmwareVersion[] = "0.1.0";
 // Of ibv_device_attr::device_cap_flags: UD_AV_PORT_ENFORCE, CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN,
-// SRQ_RESIZE.
+// SRQ_RESIZE, XRC.
 inline constexpr std::uint32_t kDeviceCapabilities = 1u << 6 | 1u << 7 | 1u << 11 | 1u << 12 | 1u << 13 | 1u << 20;
 inline constexpr std::uint16_t kPkey = 0xFFFF;  // the default partition, the only one
 

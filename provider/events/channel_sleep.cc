@@ -48,14 +48,22 @@ bool signals_restart() {
   return some;
 }
 
-// Handles packets: one event for the program, further ones go into the pipe; all of them, if `fd` is another file by
-// now. False: none for the program.
-bool take_events(int fd, ChannelSleep& sleep, EventPipe& pipe, void* into, bool then_sleeps, bool& over) {
+// What the program reads.
+struct Descriptor {
+  int fd;
+  bool named;  // as read_channel()
+  [[nodiscard]] bool is_end_of(const EventPipe& pipe) const { return named || pipe.has_end(fd); }
+};
+
+// Handles packets: one event for the program, further ones go into the pipe; all of them, if the descriptor is another
+// file by now. False: none for the program.
+bool take_events(const Descriptor& from, ChannelSleep& sleep, EventPipe& pipe, void* into, bool then_sleeps,
+                 bool& over) {
   taking = {.channel = &pipe};
   over = !sleep.attend(then_sleeps);
   taking.channel = nullptr;
   if (taking.count == 0) return false;
-  const std::size_t given = pipe.has_end(fd) ? 1 : 0;
+  const std::size_t given = from.is_end_of(pipe) ? 1 : 0;
   if (given == 1) std::memcpy(into, taking.records.data(), kRecord);
   for (std::size_t i = given; i < taking.count; ++i) (void)pipe.write(std::as_bytes(std::span(&taking.records[i], 1)));
   return given == 1;
@@ -77,7 +85,7 @@ int wait_for_either(int fd, const std::array<int, 2>& packets) {
   return fds[0].revents != 0 ? 0 : 1;
 }
 
-ChannelRead begin_read(int fd, void* into, std::size_t count, ino_t& inode);
+ChannelRead begin_read(const Descriptor& from, void* into, std::size_t count, ino_t& inode);
 
 }  // namespace
 
@@ -150,21 +158,21 @@ ChannelRead another_file(int fd) {
 }
 
 // `inode`: of the channel, 0 at first. Whether the call may wait is decided at its beginning, as in read(2). Whether
-// `fd` still is the channel is asked once there is an event: for another file, all before it does no harm.
-ChannelRead begin_read(int fd, void* into, std::size_t count, ino_t& inode) {
+// the descriptor still is the channel is asked once there is an event: for another file, all before it does no harm.
+ChannelRead begin_read(const Descriptor& from, void* into, std::size_t count, ino_t& inode) {
   const bool begins = inode == 0;
-  const auto channel = begins ? recall_sleeping_channel(fd) : find_sleeping_channel(inode);
+  const auto channel = begins ? recall_sleeping_channel(from.fd) : find_sleeping_channel(inode);
   if (channel.sleep == nullptr || count < kRecord || into == nullptr) return {.then = ChannelRead::Then::kRead};
   inode = channel.pipe->inode();
   if (channel.pipe->waiting() > 0) {
-    if (!channel.pipe->has_end(fd)) return another_file(fd);
-    if (channel.pipe->read_now(fd, std::span(static_cast<std::byte*>(into), kRecord))) return {.result = kRecord};
+    if (!from.is_end_of(*channel.pipe)) return another_file(from.fd);
+    if (channel.pipe->read_now(from.fd, std::span(static_cast<std::byte*>(into), kRecord))) return {.result = kRecord};
   }
   const bool watched = channel.sleep->is_watched();
   // The channel alone wakes it, if anything.
-  if (begins && !watched && does_not_block(fd)) return {.then = ChannelRead::Then::kRead};
+  if (begins && !watched && does_not_block(from.fd)) return {.then = ChannelRead::Then::kRead};
   bool over = false;
-  if (take_events(fd, *channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
+  if (take_events(from, *channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
   if (over) return {.then = ChannelRead::Then::kRead};
   if (channel.pipe->waiting() > 0) return {.then = ChannelRead::Then::kLookAgain};
   // The kernel answers EAGAIN. If the program has let its calls wait since, this one waits for the thread.
@@ -176,10 +184,10 @@ ChannelRead begin_read(int fd, void* into, std::size_t count, ino_t& inode) {
 
 // Here and in wait_for_either() a thread may be cancelled: no object with a destructor may be alive. The C library
 // unwinds with another copy of the unwinder than ours.
-ssize_t read_channel(int fd, void* into, std::size_t count) {
+ssize_t read_channel(int fd, void* into, std::size_t count, bool named) {
   ino_t inode = 0;
   for (;;) {
-    const ChannelRead begun = begin_read(fd, into, count, inode);
+    const ChannelRead begun = begin_read({fd, named}, into, count, inode);
     if (begun.then == ChannelRead::Then::kReturn) return begun.result;
     if (begun.then == ChannelRead::Then::kRead) return real_read.get()(fd, into, count);
     if (begun.then == ChannelRead::Then::kLookAgain) continue;

@@ -51,8 +51,9 @@ class ChannelSleep {
   bool edges_ = false;  // an epoll set reports new packets only (EPOLLET)
 };
 
-// Of read(2), on a descriptor that is marked as an event channel's.
-ssize_t read_channel(int fd, void* into, std::size_t count);
+// Of read(2), on a descriptor that is marked as an event channel's. `named`: by ibv_get_cq_event(), whose caller names
+// the channel. Any other caller names a descriptor, which may be another file by now.
+ssize_t read_channel(int fd, void* into, std::size_t count, bool named);
 // After epoll_ctl(2) on one.
 void channel_watched(int epoll, int operation, int fd, const epoll_event* event);
 

@@ -1,8 +1,10 @@
 #include "plugin/libibverbs.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +24,14 @@ constexpr std::uint32_t kUverbsAbiMin = 1, kUverbsAbiMax = 1;
 
 std::mutex copies_lock;
 std::array<Libibverbs*, kCopiesMax> copies{};  // never freed: the libraries keep pointers into them
+
+// Of ibv_get_cq_event() in each copy. Read without the lock: a place is complete once the count includes it.
+struct Code {
+  std::uintptr_t begin = 0;
+  std::size_t bytes = 0;
+};
+std::array<Code, kCopiesMax> get_cq_event;
+std::atomic<std::size_t> get_cq_event_count{0};
 
 template <class Function>
 bool find(void* library, const char* name, Function*& function) {
@@ -68,6 +78,7 @@ void Libibverbs::register_with(void* library, const char* file) {
     fresh->library_ = ::dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
     copy = fresh;
     fresh->fill_device_ops();
+    fresh->find_get_cq_event(library);
     if (!fresh->refused_) fresh->register_driver_(fresh->device_ops_.data());
     return;
   }
@@ -92,6 +103,26 @@ bool Libibverbs::find_functions(void* library, const char* file) {
     complain(std::string(file) + " is older than rdma-core 28 or lacks what plugins need: no device is shown");
   }
   return true;
+}
+
+// copies_lock held.
+void Libibverbs::find_get_cq_event(void* library) {
+  void* const function = ::dlsym(library, "ibv_get_cq_event");
+  Dl_info info{};
+  void* entry = nullptr;
+  if (function == nullptr || ::dladdr1(function, &info, &entry, RTLD_DL_SYMENT) == 0 || entry == nullptr) return;
+  const std::size_t place = get_cq_event_count.load(std::memory_order_relaxed);
+  if (place == get_cq_event.size()) return;
+  get_cq_event[place] = {reinterpret_cast<std::uintptr_t>(function), static_cast<const ElfW(Sym)*>(entry)->st_size};
+  get_cq_event_count.store(place + 1, std::memory_order_release);
+}
+
+bool Libibverbs::is_get_cq_event(const void* address) {
+  const std::size_t count = get_cq_event_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (reinterpret_cast<std::uintptr_t>(address) - get_cq_event[i].begin < get_cq_event[i].bytes) return true;
+  }
+  return false;
 }
 
 void Libibverbs::fill_device_ops() {

@@ -20,6 +20,8 @@ class Libibverbs {
   // libibverbs.so.1. Does nothing where there is none or it has our driver already.
   static void register_with_caller(const void* address);
   static void register_with_loaded();
+  // An address in the code of ibv_get_cq_event(), of a copy that has our driver.
+  [[nodiscard]] static bool is_get_cq_event(const void* address);
   // The copy that made `device`.
   static Libibverbs& of(const ibv_device* device);
 
@@ -31,6 +33,7 @@ class Libibverbs {
   static void register_with(void* library, const char* file);
   bool find_functions(void* library, const char* file);
   void fill_device_ops();
+  void find_get_cq_event(void* library);
 
   void* library_ = nullptr;
   int pabi_ = 0;

@@ -17,6 +17,7 @@
 
 #include "events/channel_sleep.h"
 #include "events/event_channels.h"
+#include "plugin/libibverbs.h"
 #include "preload/descriptors.h"
 #include "preload/real.h"
 #include "preload/uverbs_commands.h"
@@ -130,7 +131,7 @@ BRDMA_HOOK ssize_t write(int fd, const void* bytes, size_t count) {
 BRDMA_HOOK ssize_t read(int fd, void* into, size_t count) {
   const Node node = node_marks.node(fd);
   if (node == Node::kEvents) [[unlikely]]
-    return brdma::provider::read_channel(fd, into, count);
+    return brdma::provider::read_channel(fd, into, count, brdma::provider::Libibverbs::is_get_cq_event(BRDMA_CALLER));
   if (node == Node::kNetlink && brdma::provider::is_rdma_netlink(fd)) [[unlikely]]
     brdma::provider::rdma_netlink_refill(fd);
   return real_read.get()(fd, into, count);

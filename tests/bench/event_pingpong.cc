@@ -1,14 +1,17 @@
 // event_pingpong - request and reply between two programs that sleep, over TCP and over verbs: SENDs, and a completion
 // channel. A reply counts when the program has it, so the two do the same work.
-//   event_pingpong HOW BYTES COUNT [ADDRESS]     client's round trip in us: median, 99th percentile; its CPU time a
-//   turn
+//   event_pingpong HOW BYTES COUNT [ADDRESS]     client's round trip in us: median, 99th percentile; its CPU time,
+//   sleeps and system calls a turn, of all its threads. Without the right to count system calls (root): -1
 //     tcp        epoll_wait, recv, send
 //     epoll      epoll_wait on the channel, which does not block: ibv_get_cq_event until there is none, arm, poll
 //     blocking   ibv_get_cq_event, arm, poll
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +19,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -149,6 +154,34 @@ class Verbs {
   unsigned events_ = 0;
 };
 
+// System calls of this thread, and of the threads that it makes after this.
+class SystemCalls {
+ public:
+  SystemCalls() {
+    perf_event_attr wanted{};
+    wanted.type = PERF_TYPE_TRACEPOINT;
+    wanted.size = sizeof(wanted);
+    wanted.inherit = 1;
+    std::ifstream{"/sys/kernel/tracing/events/raw_syscalls/sys_enter/id"} >> wanted.config;
+    if (wanted.config != 0)
+      fd_ = static_cast<int>(syscall(SYS_perf_event_open, &wanted, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
+  }
+  ~SystemCalls() {
+    if (fd_ >= 0) close(fd_);
+  }
+  SystemCalls(const SystemCalls&) = delete;
+  SystemCalls& operator=(const SystemCalls&) = delete;
+  // None: no right to count.
+  [[nodiscard]] std::optional<std::uint64_t> count() const {
+    std::uint64_t count = 0;
+    if (fd_ < 0 || read(fd_, &count, sizeof(count)) != sizeof(count)) return std::nullopt;
+    return count;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
 long sleeps(int of) {
   rusage usage{};
   bench::need(getrusage(of, &usage) == 0, "getrusage");
@@ -156,8 +189,9 @@ long sleeps(int of) {
 }
 
 template <class End>
-void play(End end, std::size_t count, bool client) {
+void play(const SystemCalls& calls, End end, std::size_t count, bool client) {
   std::vector<double> turns;
+  const auto called = calls.count();
   const std::uint64_t cpu = bench::cpu_ns();
   const long slept = sleeps(RUSAGE_SELF), slept_itself = sleeps(RUSAGE_THREAD);
   for (std::size_t i = 0; i < count; ++i) {
@@ -167,12 +201,15 @@ void play(End end, std::size_t count, bool client) {
     if (!client) end.send();
     turns.push_back(static_cast<double>(bench::now_ns() - begin) / 1e3);
   }
+  const auto called_then = calls.count();
   const double cpu_us = static_cast<double>(bench::cpu_ns() - cpu) / 1e3 / static_cast<double>(count);
   std::sort(turns.begin(), turns.end());
   const double slept_a_turn = static_cast<double>(sleeps(RUSAGE_SELF) - slept) / static_cast<double>(count);
   const double itself = static_cast<double>(sleeps(RUSAGE_THREAD) - slept_itself) / static_cast<double>(count);
-  std::printf("median_us %.2f p99_us %.2f cpu_us %.2f sleeps %.2f its_own %.2f\n", turns[count / 2],
-              turns[count * 99 / 100], cpu_us, slept_a_turn, itself);
+  const double calls_a_turn =
+      called && called_then ? static_cast<double>(*called_then - *called) / static_cast<double>(count) : -1;
+  std::printf("median_us %.2f p99_us %.2f cpu_us %.2f sleeps %.2f its_own %.2f calls %.2f\n", turns[count / 2],
+              turns[count * 99 / 100], cpu_us, slept_a_turn, itself, calls_a_turn);
 }
 
 }  // namespace
@@ -186,11 +223,12 @@ int main(int argc, char** argv) {
     std::fputs("event_pingpong tcp|epoll|blocking BYTES COUNT [ADDRESS]\n", stderr);
     return 2;
   }
+  const SystemCalls calls;
   const bench::Peer peer = client ? bench::Peer::call(argv[4]) : bench::Peer::serve();
   if (how == "tcp") {
-    play<Tcp>({peer, bytes}, count, client);
+    play<Tcp>(calls, {peer, bytes}, count, client);
   } else {
-    play(Verbs(peer, bytes, how == "blocking"), count, client);
+    play(calls, Verbs(peer, bytes, how == "blocking"), count, client);
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 // io's decisions without the system: credit figures, splitting batches, who makes progress. What may wait, and how long
 // a poll stays: tests/unit/io.
 #include <gmock/gmock.h>
+#include <sys/timerfd.h>
 
 #include <array>
 #include <string>
@@ -195,6 +196,61 @@ TEST(ProgressOwner, AProgramInACallOrAroundOneIsPresent) {
   EXPECT_FALSE(progress_owner.called_since(seen));
   progress_owner.left();
   EXPECT_FALSE(progress_owner.called_since(seen)) << "the lock was held for something that makes no progress";
+}
+
+// --- a thread that stands by ---
+
+// Time until the thread's timer fires; 0: it is off.
+Duration timer_of(const ProgressOwner& progress_owner) {
+  itimerspec left{};
+  EXPECT_EQ(timerfd_gettime(progress_owner.timer_fd(), &left), 0);
+  return Duration::from_ns(std::int64_t{left.it_value.tv_sec} * 1'000'000'000 + left.it_value.tv_nsec);
+}
+
+TEST(StandingByFor, ADeadlineIsKeptALittleLater) {
+  ProgressOwner progress_owner;
+  progress_owner.stand_by(monotonic_now() + 1_us, true);
+  EXPECT_GT(timer_of(progress_owner), Duration{});
+  EXPECT_LE(timer_of(progress_owner), 200_us);
+  progress_owner.stand_by(monotonic_now() + 1_s, true);
+  EXPECT_GT(timer_of(progress_owner), 900_ms);
+  EXPECT_FALSE(progress_owner.deadline_has_passed(monotonic_now()));
+}
+
+// Twice it was woken for one that had moved: from here on its regular checks are enough, and nobody sets the timer.
+TEST(StandingByFor, DeadlinesThatMoveAreLeftToTheChecks) {
+  ProgressOwner progress_owner;
+  progress_owner.on_deadline(false);
+  progress_owner.stand_by(monotonic_now() + 1_us, true);
+  EXPECT_GT(timer_of(progress_owner), 200_us);
+  (void)::timerfd_settime(progress_owner.timer_fd(), 0, std::array<itimerspec, 1>{}.data(), nullptr);
+  progress_owner.on_deadline(false);
+  const Instant deadline = monotonic_now() + 1_us;
+  progress_owner.stand_by(deadline, true);
+  progress_owner.deadline_is(deadline + 1_us);
+  EXPECT_EQ(timer_of(progress_owner), Duration{});
+  EXPECT_FALSE(progress_owner.deadline_has_passed(deadline));
+  EXPECT_TRUE(progress_owner.deadline_has_passed(deadline + 1_us));
+  progress_owner.deadline_is(std::nullopt);
+  EXPECT_FALSE(progress_owner.deadline_has_passed(deadline + 1_s));
+}
+
+TEST(StandingByFor, ADeadlineThatComesIsKeptSoonFromThenOn) {
+  ProgressOwner progress_owner;
+  for (int i = 0; i < 2; ++i) progress_owner.on_deadline(false);
+  progress_owner.on_deadline(true);
+  progress_owner.stand_by(monotonic_now() + 1_us, true);
+  EXPECT_GT(timer_of(progress_owner), Duration{});
+  EXPECT_LE(timer_of(progress_owner), 200_us);
+}
+
+// Nothing but the timer wakes it.
+TEST(StandingByFor, AThreadThatSleepsWithoutChecksHasTheTimer) {
+  ProgressOwner progress_owner;
+  for (int i = 0; i < 2; ++i) progress_owner.on_deadline(false);
+  progress_owner.stand_by(monotonic_now() + 1_us, false);
+  EXPECT_GT(timer_of(progress_owner), Duration{});
+  EXPECT_LE(timer_of(progress_owner), 800_us);
 }
 
 }  // namespace

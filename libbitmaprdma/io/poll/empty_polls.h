@@ -20,6 +20,7 @@ class EmptyPolls {
   }
   // Polls have been empty for some 100 us.
   [[nodiscard]] bool should_yield() const { return yield_due_; }
+  [[nodiscard]] bool many() const { return looks_ >= kBeforeYield; }  // likewise
 
  private:
   static constexpr std::uint64_t kBeforeYield = 256, kPerYield = 16;  // looks

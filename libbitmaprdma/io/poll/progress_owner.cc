@@ -6,12 +6,6 @@
 #include "io/shard/clock.h"
 
 namespace brdma::io {
-namespace {
-
-constexpr Duration kStandBySlack = 200_us;
-
-}  // namespace
-
 // The thread stores kParked and then asks application_spins(); here the count returns to 0 and then the state is read
 // (all sequentially consistent): one of the two sees the other.
 void ProgressOwner::request_charge() {
@@ -33,25 +27,31 @@ void ProgressOwner::take_charge() {
 }
 
 void ProgressOwner::deadline_is(std::optional<Instant> deadline) {
-  if ((thread() != Thread::kBlocked && thread() != Thread::kStandingBy) || !deadline) return;
-  if (!wake_ups_.oversleeps(*deadline)) return;
-  // Most deadlines move before they come. A thread that stands by is not woken for each.
-  if (thread() == Thread::kStandingBy) {
-    deadline = std::max(*deadline, monotonic_now() + kStandBySlack);
-    if (!wake_ups_.oversleeps(*deadline)) return;
-  }
-  wake_ups_.set_timer(*deadline);
+  const Thread state = thread();
+  if (state == Thread::kStandingBy) return keep_later(deadline);
+  if (state == Thread::kBlocked && deadline && wake_ups_.oversleeps(*deadline)) wake_ups_.set_timer(*deadline);
 }
+
+// Most deadlines move before they come. A thread that stands by is not woken for each.
+void ProgressOwner::keep_later(std::optional<Instant> deadline) {
+  deadline_ns_.store(deadline ? deadline->ns() : kNoDeadline, std::memory_order_relaxed);
+  if (!deadline || !wake_ups_.oversleeps(*deadline) || (checks_ && slack_ == kStandBySlackMax)) return;
+  const Instant later = std::max(*deadline, monotonic_now() + slack_);
+  if (wake_ups_.oversleeps(later)) wake_ups_.set_timer(later);
+}
+
+void ProgressOwner::on_deadline(bool due) { slack_ = due ? kStandBySlackMin : std::min(slack_ * 2, kStandBySlackMax); }
 
 void ProgressOwner::block_until(std::optional<Instant> deadline) {
   wake_ups_.sleeps_until(deadline);
   set_thread(Thread::kBlocked);
 }
 
-void ProgressOwner::stand_by(std::optional<Instant> deadline) {
+void ProgressOwner::stand_by(std::optional<Instant> deadline, bool checks) {
   block_until(std::nullopt);
+  checks_ = checks;
   set_thread(Thread::kStandingBy);
-  deadline_is(deadline);
+  keep_later(deadline);
 }
 
 }  // namespace brdma::io

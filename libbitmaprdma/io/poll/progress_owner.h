@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "base/units.h"
@@ -52,6 +53,7 @@ class ProgressOwner {
   }
   // Polls have been empty for some 100 us: the peer's process may be waiting for its core.
   [[nodiscard]] bool should_yield() const { return empty_polls_.should_yield(); }
+  [[nodiscard]] bool polls_in_vain() const { return empty_polls_.many(); }  // likewise
   // The application may go to sleep now, it has armed a completion queue: the thread must be in charge, unless packets
   // wake the application itself.
   void request_charge();
@@ -69,6 +71,8 @@ class ProgressOwner {
     sleeps_ = sleeps_ && !spins;
     return {.thread = thread(), .spins = spins, .sleeps = sleeps_, .attends = attended()};
   }
+  // It has armed a completion queue and will sleep; a packet wakes it.
+  [[nodiscard]] bool packets_wake() const { return sleeps_ && armed() && attended(); }
   // It has emptied the socket.
   void looked() { bump(looks_); }
   void notified() { armed_.store(false, std::memory_order_relaxed); }
@@ -103,8 +107,15 @@ class ProgressOwner {
   void take_charge();  // lock held
   // Shard's lock held: from here on deadline_is() compares with `deadline`.
   void block_until(std::optional<Instant> deadline);
-  // Likewise; the timer fires then.
-  void stand_by(std::optional<Instant> deadline);
+  // Likewise; the timer fires then, or later (kStandBySlackMin). `checks`: the thread wakes up within
+  // kStandBySlackMax in any case, and asks deadline_has_passed().
+  void stand_by(std::optional<Instant> deadline, bool checks);
+  // The thread, standing by, was woken for a deadline. `due`: it had not moved meanwhile. While deadlines move they may
+  // be kept later, so that fewer wake-ups are in vain.
+  void on_deadline(bool due);
+  [[nodiscard]] bool deadline_has_passed(Instant now) const {
+    return now.ns() >= deadline_ns_.load(std::memory_order_relaxed);
+  }
   void clear_wake() { wake_ups_.clear_wake(); }
   bool take_timer() { return wake_ups_.take_timer(); }  // true: it had fired, once
 
@@ -118,11 +129,14 @@ class ProgressOwner {
 
  private:
   static constexpr std::uint64_t kLoopPolls = 8;
+  static constexpr Duration kStandBySlackMin = 200_us, kStandBySlackMax = 800_us;
+  static constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
   static constexpr std::uint64_t kInside = 1;  // of calls_: odd during a call
   // One writer at a time (the lock's holder): no locked instruction needed.
   static void bump(std::atomic<std::uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+  void keep_later(std::optional<Instant> deadline);
   alignas(64) std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> polls_{0};
   std::atomic<std::uint64_t> looks_{0};
@@ -130,9 +144,12 @@ class ProgressOwner {
   alignas(64) std::atomic<Thread> thread_{Thread::kAbsent};
   std::atomic<bool> armed_{false};  // a completion queue was armed since the last notification
   std::atomic<bool> attended_{false}, distrusted_{false}, help_wanted_{false};
+  std::atomic<std::int64_t> deadline_ns_{kNoDeadline};  // the last one, while the thread stands by
   WakeUps wake_ups_;
-  EmptyPolls empty_polls_;  // guarded by the shard's lock
-  bool sleeps_ = false;     // likewise
+  EmptyPolls empty_polls_;             // guarded by the shard's lock
+  bool sleeps_ = false;                // likewise
+  bool checks_ = false;                // likewise: of stand_by()
+  Duration slack_ = kStandBySlackMin;  // likewise
 };
 
 }  // namespace brdma::io

@@ -35,6 +35,14 @@ class Intake {
     return found;
   }
 
+  // The same; `last`: nothing is behind it, as ReceiveSocket::receive_and_look(). By AF_XDP that is not known.
+  [[nodiscard]] bool receive_and_look(ReceivedMessage& out, bool& last) {
+    if (!xdp_) return udp_.receive_and_look(out, last);
+    last = false;
+    return receive(out);
+  }
+  [[nodiscard]] bool has_next() const { return udp_.has_next(); }
+
   // Messages of one round, and after how many of them output is sent: AF_XDP brings packets singly.
   [[nodiscard]] unsigned burst() const { return xdp_ ? 64 : 16; }
   [[nodiscard]] unsigned messages_per_drain() const { return xdp_ ? 16 : 4; }

@@ -172,11 +172,7 @@ void ProgressThread::stay_parked() {
 // Returns when packets wait unread, or no longer wake the application.
 void ProgressThread::stand_by() {
   ProgressOwner& progress_owner = shard_.progress_owner();
-  {
-    take_lock();
-    const std::lock_guard held{shard_.lock(), std::adopt_lock};
-    progress_owner.stand_by(shard_.next_deadline());
-  }
+  stand_by_from_now(true);
   for (unsigned quiet = 0; !stopping() && progress_owner.attended() && !progress_owner.help_wanted();) {
     if (progress_owner.application_spins()) return;
     const std::uint64_t looks = progress_owner.looks();
@@ -184,17 +180,26 @@ void ProgressThread::stand_by() {
     const bool by_packets = sleep(deep, -1, park_interval_.interval(), !deep);
     if (by_packets && progress_owner.looks() == looks) sleep(false, -1, kAnswerWait, true);
     const bool by_timer = std::exchange(timer_fired_, false);
-    if (by_timer) keep_deadline();
-    if (progress_owner.looks() != looks) {
+    const bool comes = progress_owner.looks() != looks;
+    if (by_timer || progress_owner.deadline_has_passed(monotonic_now())) keep_deadline(!deep || comes);
+    if (comes) {
+      if (deep && !by_timer) stand_by_from_now(true);
       quiet = 0;
       trust_ = std::min(trust_ + 1, kTrustMax);
       park_interval_.present();
     } else if (packets_wait()) {
       return on_absent();
-    } else if (!deep && !by_timer) {
-      ++quiet;
+    } else if (!deep && !by_timer && ++quiet == kQuietLooks) {
+      stand_by_from_now(false);
     }
   }
+}
+
+// `checks`: as ProgressOwner::stand_by().
+void ProgressThread::stand_by_from_now(bool checks) {
+  take_lock();
+  const std::lock_guard held{shard_.lock(), std::adopt_lock};
+  shard_.progress_owner().stand_by(shard_.next_deadline(), checks);
 }
 
 // Packets wait that the application should have taken.
@@ -206,14 +211,17 @@ void ProgressThread::on_absent() {
   shard_.count_help();
 }
 
-// The timer has fired: handles due deadlines and sets the timer again.
-void ProgressThread::keep_deadline() {
+// A deadline has come, or the timer has fired for one that has moved since: handles it where it is due, and sets the
+// timer again.
+void ProgressThread::keep_deadline(bool checks) {
   ProgressOwner& progress_owner = shard_.progress_owner();
   take_lock();
   const std::lock_guard held{shard_.lock(), std::adopt_lock};
-  if (const auto deadline = shard_.next_deadline(); deadline && *deadline <= monotonic_now())
-    (void)shard_.make_progress();
-  progress_owner.stand_by(shard_.next_deadline());
+  const auto deadline = shard_.next_deadline();
+  const bool due = deadline && *deadline <= monotonic_now();
+  if (due) (void)shard_.make_progress();
+  progress_owner.on_deadline(due);
+  progress_owner.stand_by(shard_.next_deadline(), checks);
 }
 
 bool ProgressThread::packets_wait() const {

@@ -76,7 +76,8 @@ class ProgressThread {
   void stay_parked();
   void stand_by();
   void on_absent();
-  void keep_deadline();
+  void stand_by_from_now(bool checks);
+  void keep_deadline(bool checks);
   [[nodiscard]] bool packets_wait() const;
   [[nodiscard]] bool application_attends(std::uint64_t looks_seen) const;
   bool sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded);

@@ -37,6 +37,9 @@ int verbs_event(Notification::Kind kind) {
   return -1;
 }
 
+constexpr unsigned kLooksPerMicrosecond = 3;
+constexpr Duration kAnyAge = 3600_s;
+
 }  // namespace
 
 Shard::Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistics& statistics,
@@ -92,8 +95,11 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   Instant now = monotonic_now();
   const bool due = deadline_ && *deadline_ <= now;
   const bool idle = !due && !sender_.pending() && scheduler_.idle(load_of_rest(), now);
+  if (idle && leaves_look_out(now)) return 0;
   progress_owner_.looked();
+  looked_at_ = now;
   if (poll.receive(idle, now)) return poll.count;
+  if (progress_owner_.packets_wake()) poll_look_.on_look(poll.received > 0);
   if (poll.received == 0 && idle) return 0;      // the most frequent case of a polling loop
   if (poll.received > 0) now = monotonic_now();  // held acknowledgements count from here
   handle_due_timeouts(now);
@@ -117,10 +123,25 @@ void Shard::return_completions() {
     stay(qp);
 }
 
+// A packet that waits wakes the program, or the program has polled for long and looked just now.
+bool Shard::leaves_look_out(Instant now) {
+  constexpr Duration kPacketAge = 10_us;  // a program that has worked since may get more for its look
+  constexpr Duration kBetweenLooks = 1_us;
+  if (progress_owner_.packets_wake() && poll_look_.leaves_out(now, kPacketAge)) {
+    statistics_.add(Counter::kSleeperLooksSaved);
+  } else if (!progress_owner_.polls_in_vain() || now - looked_at_ >= kBetweenLooks) {
+    return false;
+  }
+  progress_owner_.on_empty_poll(0);
+  return true;
+}
+
 // Nothing was there, and nothing is to be done. False: nothing has come since.
 bool Shard::look_again(ReceivedMessage& message, Instant& now) {
   unsigned looks = 1;
-  if (policy_.looks_again(progress_owner_.driver(), deadline_, now)) {
+  if (progress_owner_.polls_in_vain()) {
+    looks = kLooksPerMicrosecond;
+  } else if (policy_.looks_again(progress_owner_.driver(), deadline_, now)) {
     for (const unsigned most = intake_.looks_max(); looks < most && !lock_.contended(); ++looks) {
       if (take_message(message, now)) return true;
     }
@@ -191,30 +212,45 @@ void Shard::request_notify(CompletionQueue* cq, bool solicited_only) {
   settle(monotonic_now());
 }
 
-// A small packet that comes alone is mostly a request or a reply, with nothing behind it; a check costs as much as the
-// packet.
 void Shard::attend(bool all, bool then_sleeps) {
-  constexpr std::size_t kSmall = 2048;
-  constexpr unsigned kBurstsOfAll = 16;  // packets may keep coming; then the thread takes over
   progress_owner_.called();
-  progress_owner_.looked();
   progress_owner_.sleeps();
   Instant now = monotonic_now();
-  ReceivedMessage message;
-  unsigned received = 0;
-  const unsigned most = intake_.burst() * (all ? kBurstsOfAll : 1);
-  while (received < most && take_message(message, now)) {
-    handle_message(message, now);
-    statistics_.add(Counter::kSleeperTook);
-    if (++received % intake_.messages_per_drain() == 0) send(Occasion::kRound, now);
-    if (!all && message.bytes.size() <= kSmall) break;
+  if (attend_look_.leaves_out(now, kAnyAge)) {
+    statistics_.add(Counter::kSleeperLooksSaved);
+  } else {
+    progress_owner_.looked();
+    take_for_sleeper(all, now);
   }
-  if (all && received == most) progress_owner_.request_help();
   handle_due_timeouts(now);
   send(Occasion::kRound, now);
   if (end_call() || !then_sleeps || !scheduler_.holding()) return;
   send(Occasion::kLeave, now);  // no reply will come
   end_call();
+}
+
+// Until nothing is left, or a burst has come. A look behind each packet is cheaper than being woken by the next.
+void Shard::take_for_sleeper(bool all, Instant& now) {
+  constexpr unsigned kBurstsOfAll = 16;  // packets may keep coming; then the thread takes over
+  ReceivedMessage message;
+  unsigned received = 0;
+  bool last = false;
+  const unsigned most = intake_.burst() * (all ? kBurstsOfAll : 1);
+  while ((received < most || intake_.has_next()) && !last && take_and_look(message, last, now)) {
+    if (received == 0) attend_look_.on_look(true);
+    sleeper_took(message, last, now);
+    if (++received % intake_.messages_per_drain() == 0) send(Occasion::kRound, now);
+  }
+  if (received == 0) attend_look_.on_look(false);
+  if (all && !last && received >= most) progress_owner_.request_help();
+}
+
+void Shard::sleeper_took(const ReceivedMessage& message, bool last, Instant now) {
+  handle_message(message, now);
+  statistics_.add(Counter::kSleeperTook);
+  const Instant arrived = message.stamp != 0 ? now - message.datagram.waited : Instant{};
+  attend_look_.on_packet(arrived, last, now);
+  poll_look_.on_packet(arrived, last, now);
 }
 
 void Shard::before() {
@@ -291,6 +327,13 @@ Shard::Round Shard::make_progress() {
 // capacity.
 bool Shard::take_message(ReceivedMessage& message, Instant& now) {
   if (!intake_.receive(message)) return false;
+  now = monotonic_now();
+  message.datagram.waited = arrivals_.waited(message.stamp, now);
+  return true;
+}
+
+bool Shard::take_and_look(ReceivedMessage& message, bool& last, Instant& now) {
+  if (!intake_.receive_and_look(message, last)) return false;
   now = monotonic_now();
   message.datagram.waited = arrivals_.waited(message.stamp, now);
   return true;

@@ -16,6 +16,7 @@
 
 #include "bitmaprdma/context.h"
 #include "device/engine.h"
+#include "io/poll/follow_up_look.h"
 #include "io/poll/poll_policy.h"
 #include "io/poll/progress_owner.h"
 #include "io/poll/send_scheduler.h"
@@ -83,12 +84,16 @@ class Shard {
 
  private:
   using Occasion = SendScheduler::Occasion;
-  struct Poll;                                                              // a call of poll_cq()
-  [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);  // `now`: set if there was one
+  struct Poll;                                                                           // a call of poll_cq()
+  [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);               // `now`: set if there was one
+  [[nodiscard]] bool take_and_look(ReceivedMessage& message, bool& last, Instant& now);  // Intake::receive_and_look()
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
   void return_completions();
   [[nodiscard]] bool look_again(ReceivedMessage& message, Instant& now);
+  [[nodiscard]] bool leaves_look_out(Instant now);
+  void take_for_sleeper(bool all, Instant& now);
+  void sleeper_took(const ReceivedMessage& message, bool last, Instant now);
   [[nodiscard]] bool leaves_for_reply(Instant now);
   void stay(const QueuePair* qp);
   [[nodiscard]] bool gathers(const QueuePair* qp, std::span<const SendRequest> requests, const Engine::Load& load,
@@ -114,7 +119,9 @@ class Shard {
   ArrivalClock arrivals_;
   SendScheduler scheduler_;
   PollPolicy policy_;
-  std::optional<Instant> deadline_;  // of the engine and of held acknowledgements, as of the last call
+  FollowUpLook attend_look_, poll_look_;  // of a program that sleeps: in attend(), in a poll
+  Instant looked_at_;                     // at the socket, by a poll
+  std::optional<Instant> deadline_;       // of the engine and of held acknowledgements, as of the last call
 };
 
 }  // namespace brdma::io

@@ -12,6 +12,8 @@
 #include <array>
 #include <cstring>
 #include <ctime>
+#include <optional>
+#include <utility>
 
 #include "io/udp/socket_address.h"
 #include "io/udp/socket_options.h"
@@ -37,7 +39,11 @@ constexpr std::uint64_t metadata_kind(int level, int type) {
 }
 
 // The ancillary messages that enable_metadata() enables. The kernel's running count of dropped datagrams, if it came.
-std::optional<std::uint32_t> read_metadata(msghdr& message, ReceivedMessage& out) {
+std::optional<std::uint32_t> read_metadata(const std::array<std::byte, kControlBytes>& control, std::size_t bytes,
+                                           ReceivedMessage& out) {
+  msghdr message{};
+  message.msg_control = const_cast<std::byte*>(control.data());
+  message.msg_controllen = bytes;
   std::optional<std::uint32_t> drops;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     switch (metadata_kind(header->cmsg_level, header->cmsg_type)) {
@@ -132,43 +138,97 @@ std::uint32_t ReceiveSocket::take_overflow() {
   return overflow;
 }
 
-bool ReceiveSocket::receive(ReceivedMessage& out) {
+// What recvmsg fills.
+struct ReceiveSocket::Slot {
+  explicit Slot(std::byte* buffer) : part{buffer, kMessageBytesMax} {}
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  void prepare(msghdr& into) {
+    into.msg_name = &from;
+    into.msg_namelen = sizeof(from);
+    into.msg_iov = &part;
+    into.msg_iovlen = 1;
+    into.msg_control = control.data();
+    into.msg_controllen = control.size();
+  }
+
   union {
     sockaddr_in6 v6;
     sockaddr_in v4;
   } from{};
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
-  iovec part{buffer_.get(), kMessageBytesMax};
+  iovec part;
+  std::size_t control_bytes = 0;
+};
+
+// The message behind the one that was returned.
+struct ReceiveSocket::Next {
+  std::unique_ptr<std::byte[]> buffer = std::make_unique_for_overwrite<std::byte[]>(kMessageBytesMax);
+  Slot slot{buffer.get()};
+  std::optional<std::size_t> bytes;  // none: no message
+};
+
+ReceiveSocket::~ReceiveSocket() = default;
+ReceiveSocket::ReceiveSocket(ReceiveSocket&& other) noexcept = default;
+
+// The calls are not the C library's: those are cancellation points, and a thread cancelled here would keep the shard's
+// lock.
+bool ReceiveSocket::receive(ReceivedMessage& out) {
+  if (next_ != nullptr && next_->bytes) [[unlikely]] {
+    read_message(next_->slot, *std::exchange(next_->bytes, std::nullopt), out);
+    return true;
+  }
+  Slot slot{buffer_.get()};
   msghdr message{};
-  message.msg_name = &from;
-  message.msg_namelen = sizeof(from);
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  // Not the C library's recvmsg: that is a cancellation point, and a thread cancelled here would keep the shard's lock.
+  slot.prepare(message);
   const ssize_t size = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
   if (size < 0) return false;  // EAGAIN; any other error means no packet either
+  slot.control_bytes = message.msg_controllen;
+  read_message(slot, static_cast<std::size_t>(size), out);
+  return true;
+}
 
+bool ReceiveSocket::receive_and_look(ReceivedMessage& out, bool& last) {
+  last = false;
+  if (has_next()) return receive(out);
+  if (next_ == nullptr) next_ = std::make_unique<Next>();
+  Slot slot{buffer_.get()};
+  std::array<mmsghdr, 2> messages{};
+  slot.prepare(messages[0].msg_hdr);
+  next_->slot.prepare(messages[1].msg_hdr);
+  const long count = syscall(SYS_recvmmsg, fd_, messages.data(), messages.size(), MSG_DONTWAIT, nullptr);
+  last = count < 2;
+  if (count < 1) return false;
+  slot.control_bytes = messages[0].msg_hdr.msg_controllen;
+  if (!last) {
+    next_->slot.control_bytes = messages[1].msg_hdr.msg_controllen;
+    next_->bytes = messages[1].msg_len;
+  }
+  read_message(slot, messages[0].msg_len, out);
+  return true;
+}
+
+bool ReceiveSocket::has_next() const { return next_ != nullptr && next_->bytes; }
+
+void ReceiveSocket::read_message(const Slot& slot, std::size_t size, ReceivedMessage& out) {
   Datagram& datagram = out.datagram;
   datagram = Datagram{};
   out.by_xdp = false;
   out.stamp = 0;
   out.scope = 0;
-  if (from.v6.sin6_family == AF_INET6) {
-    datagram.source = from_in6_addr(from.v6.sin6_addr);
-    datagram.source_port = ntohs(from.v6.sin6_port);
+  if (slot.from.v6.sin6_family == AF_INET6) {
+    datagram.source = from_in6_addr(slot.from.v6.sin6_addr);
+    datagram.source_port = ntohs(slot.from.v6.sin6_port);
   } else {
-    datagram.source = from_in_addr(from.v4.sin_addr);
-    datagram.source_port = ntohs(from.v4.sin_port);
+    datagram.source = from_in_addr(slot.from.v4.sin_addr);
+    datagram.source_port = ntohs(slot.from.v4.sin_port);
   }
-  out.bytes = ConstBytes{buffer_.get(), static_cast<std::size_t>(size)};
+  out.bytes = ConstBytes{static_cast<const std::byte*>(slot.part.iov_base), size};
   out.segment_bytes = out.bytes.size();
-  if (const auto drops = read_metadata(message, out)) {
+  if (const auto drops = read_metadata(slot.control, slot.control_bytes, out)) {
     overflow_ += *drops - overflow_seen_;
     overflow_seen_ = *drops;
   }
-  return true;
 }
 
 }  // namespace brdma::io

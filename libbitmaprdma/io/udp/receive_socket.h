@@ -35,9 +35,15 @@ class ReceiveSocket {
  public:
   // `dual_stack`: AF_INET6 taking IPv4 too; else AF_INET.
   ReceiveSocket(int fd, bool dual_stack, const ReceiveSocketOptions& options = {});
+  ~ReceiveSocket();
+  ReceiveSocket(ReceiveSocket&& other) noexcept;
 
   // Never blocks. False: nothing there.
   [[nodiscard]] bool receive(ReceivedMessage& out);
+  // The same, and looks behind the message by the same system call. `last`: nothing was there. Else it may have taken
+  // the next message, too, of which the kernel reports nothing any more: call until `last`, or while has_next().
+  [[nodiscard]] bool receive_and_look(ReceivedMessage& out, bool& last);
+  [[nodiscard]] bool has_next() const;
 
   // True: packets to multicast groups come too; initially false.
   void take_multicast(bool take) const;
@@ -51,8 +57,11 @@ class ReceiveSocket {
 
  private:
   static constexpr std::size_t kMessageBytesMax = 64 * 1024;
+  struct Slot;
+  struct Next;
   void enable_metadata();
   void enlarge_buffer(int wanted);
+  void read_message(const Slot& slot, std::size_t size, ReceivedMessage& out);
 
   int fd_;
   bool dual_stack_;
@@ -61,6 +70,7 @@ class ReceiveSocket {
   std::uint32_t overflow_seen_ = 0;  // the kernel's running count; starts where the previous leaseholder left it
   std::uint32_t overflow_ = 0;
   std::unique_ptr<std::byte[]> buffer_;
+  std::unique_ptr<Next> next_;  // made by the first receive_and_look()
 };
 
 }  // namespace brdma::io

@@ -1,6 +1,7 @@
 brdma_unit_test(io_fault_handler_test LINK brdma_io)
 brdma_unit_test(io_ack_deferral_test LINK brdma_io)
 brdma_unit_test(io_batch_sender_test LINK brdma_io brdma_test_support)
+brdma_unit_test(io_follow_up_look_test LINK brdma_io)
 brdma_unit_test(io_gathered_posts_test LINK brdma_io)
 brdma_unit_test(io_poll_policy_test LINK brdma_io)
 brdma_unit_test(io_send_scheduler_test LINK brdma_io)

@@ -105,6 +105,7 @@ inline constexpr CounterTest kCounterTests[] = {
     {"kXdpUnreadable", "xdp/xdp_socket_test.cc", "XdpSocketTest", "AFrameThatIsNoPacketIsCountedByTheShard"},
     {"kSleeperTook", "io/io_shard_test.cc", "StandingByForAPeer", "CountsWhoTookTheMessages"},
     {"kSleeperHelped", "io/io_shard_test.cc", "StandingByForAPeer", "CountsWhoTookTheMessages"},
+    {"kSleeperLooksSaved", "io/io_looks_test.cc", "LooksOfASleeper", "AreLeftOutWhereNothingFollows"},
     {"kSendBlocked", "io/io_context_test.cc", "Contexts", "AFullSendBufferIsWaitedFor"},
     {"kPeerUnreachable", "io/io_shard_test.cc", "Unreachable", "IsCountedForEachSendThatSaysSo"},
     {"kLinkStateUnasked", "unit/qp/inquiry/requester_link_state_test.cc", "LinkState", "ForgedAnswersChangeNothing"},

@@ -198,6 +198,19 @@ TEST(ProgressOwner, AProgramInACallOrAroundOneIsPresent) {
   EXPECT_FALSE(progress_owner.called_since(seen)) << "the lock was held for something that makes no progress";
 }
 
+// A machine may be short of cores for a moment.
+TEST(ProgressOwner, AProgramThatDidNotComeIsTrustedAgainLater) {
+  ProgressOwner progress_owner;
+  progress_owner.attend();
+  EXPECT_TRUE(progress_owner.attended());
+  progress_owner.distrust(monotonic_now());
+  progress_owner.attend();
+  EXPECT_FALSE(progress_owner.attended());
+  progress_owner.distrust(monotonic_now() - 200_ms);  // the second time: for 200 ms
+  progress_owner.attend();
+  EXPECT_TRUE(progress_owner.attended());
+}
+
 // --- a thread that stands by ---
 
 // Time until the thread's timer fires; 0: it is off.

@@ -61,7 +61,7 @@ class ProgressOwner {
   void request_help();
   // Packets wake the application, and its next call takes them; until the thread finds that it does not.
   void attend() {
-    if (!distrusted_.load(std::memory_order_relaxed)) attended_.store(true, std::memory_order_relaxed);
+    if (!distrusted_until_ || is_trusted_again()) attended_.store(true, std::memory_order_relaxed);
   }
   // It sleeps on completion channels between its calls, until it is seen to poll in a loop.
   void sleeps() { sleeps_ = true; }
@@ -96,10 +96,9 @@ class ProgressOwner {
   [[nodiscard]] bool application_spins() const { return polls_.load() >= kLoopPolls; }
   [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool attended() const { return attended_.load(std::memory_order_relaxed); }
-  void distrust() {
-    distrusted_.store(true, std::memory_order_relaxed);
-    attended_.store(false, std::memory_order_relaxed);
-  }
+  // Lock held: for kDistrustMin, and twice as long each time, attend() changes nothing. A machine that was short of
+  // cores for a while makes a program that comes look like one that does not.
+  void distrust(Instant now);
   [[nodiscard]] std::uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool help_wanted() const { return help_wanted_.load(std::memory_order_relaxed); }
   void helps() { help_wanted_.store(false, std::memory_order_relaxed); }  // lock held: the requested help is done next
@@ -136,6 +135,8 @@ class ProgressOwner {
   static void bump(std::atomic<std::uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+  static constexpr Duration kDistrustMin = 100_ms, kDistrustMax = 60_s;
+  bool is_trusted_again();
   void keep_later(std::optional<Instant> deadline);
   alignas(64) std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> polls_{0};
@@ -143,13 +144,15 @@ class ProgressOwner {
   std::atomic<int> core_{-1};
   alignas(64) std::atomic<Thread> thread_{Thread::kAbsent};
   std::atomic<bool> armed_{false};  // a completion queue was armed since the last notification
-  std::atomic<bool> attended_{false}, distrusted_{false}, help_wanted_{false};
+  std::atomic<bool> attended_{false}, help_wanted_{false};
   std::atomic<std::int64_t> deadline_ns_{kNoDeadline};  // the last one, while the thread stands by
   WakeUps wake_ups_;
-  EmptyPolls empty_polls_;             // guarded by the shard's lock
-  bool sleeps_ = false;                // likewise
-  bool checks_ = false;                // likewise: of stand_by()
-  Duration slack_ = kStandBySlackMin;  // likewise
+  EmptyPolls empty_polls_;                   // guarded by the shard's lock
+  bool sleeps_ = false;                      // likewise
+  bool checks_ = false;                      // likewise: of stand_by()
+  Duration slack_ = kStandBySlackMin;        // likewise
+  std::optional<Instant> distrusted_until_;  // likewise
+  Duration distrust_ = kDistrustMin;         // likewise: the next one
 };
 
 }  // namespace brdma::io

@@ -30,9 +30,10 @@ constexpr Duration kSleepMin = 20_us;
 constexpr Duration kReplyWait = 3_us;
 constexpr int kRelaxBetweenRounds = 8;  // gives the application's thread a chance to take the lock
 // Limits while standing by: checks of a quiet connection before the thread also sleeps on the sockets, time that a
-// packet is left to the application, cost of each help in trust, and the maximum of trust.
+// packet is left to the application (longer to one that has come each time: it may be waiting for a core), cost of each
+// help in trust, and the maximum of trust.
 constexpr unsigned kQuietLooks = 4;
-constexpr Duration kAnswerWait = 50_us;
+constexpr Duration kAnswerWait = 50_us, kAnswerWaitTrusted = 400_us;
 constexpr int kHelpCosts = 8, kTrustMax = 64;
 
 void relax() {
@@ -177,8 +178,8 @@ void ProgressThread::stand_by() {
     if (progress_owner.application_spins()) return;
     const std::uint64_t looks = progress_owner.looks();
     const bool deep = quiet >= kQuietLooks;
-    const bool by_packets = sleep(deep, -1, park_interval_.interval(), !deep);
-    if (by_packets && progress_owner.looks() == looks) sleep(false, -1, kAnswerWait, true);
+    (void)sleep(deep, -1, park_interval_.interval(), !deep);
+    if (progress_owner.looks() == looks && packets_wait()) sleep(false, -1, answer_wait(), true);
     const bool by_timer = std::exchange(timer_fired_, false);
     const bool comes = progress_owner.looks() != looks;
     if (by_timer || progress_owner.deadline_has_passed(monotonic_now())) keep_deadline(!deep || comes);
@@ -205,11 +206,15 @@ void ProgressThread::stand_by_from_now(bool checks) {
 // Packets wait that the application should have taken.
 void ProgressThread::on_absent() {
   trust_ -= kHelpCosts;
-  if (trust_ < -kTrustMax) shard_.progress_owner().distrust();
   take_lock();
   const std::lock_guard held{shard_.lock(), std::adopt_lock};
   shard_.count_help();
+  if (trust_ >= -kTrustMax) return;
+  trust_ = 0;
+  shard_.progress_owner().distrust(monotonic_now());
 }
+
+Duration ProgressThread::answer_wait() const { return trust_ > 0 ? kAnswerWaitTrusted : kAnswerWait; }
 
 // A deadline has come, or the timer has fired for one that has moved since: handles it where it is due, and sets the
 // timer again.

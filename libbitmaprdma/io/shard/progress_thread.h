@@ -10,7 +10,8 @@
 //   stands by  the application sleeps on the sockets itself (Shard::attend()). Keeps the deadlines; checks about every
 //              millisecond for unread packets, and takes charge then until the application comes again. After some
 //              checks of a quiet connection it sleeps on the sockets, too, and leaves the first packet to the
-//              application for a moment. If it must help again and again, it stops trusting the application to come.
+//              application for a moment. If it must help again and again, it stops trusting the application to come for
+//              a while.
 //
 // A program may spin on its memory and seldom call us (ib_write_lat): then packets wait for a parked thread. The number
 // of such waits sets its interval (park_interval.h): 50 us to 0.7 ms.
@@ -76,6 +77,7 @@ class ProgressThread {
   void stay_parked();
   void stand_by();
   void on_absent();
+  [[nodiscard]] Duration answer_wait() const;
   void stand_by_from_now(bool checks);
   void keep_deadline(bool checks);
   [[nodiscard]] bool packets_wait() const;

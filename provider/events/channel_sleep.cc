@@ -90,30 +90,39 @@ ChannelRead begin_read(const Descriptor& from, void* into, std::size_t count, in
 }  // namespace
 
 ChannelSleep::~ChannelSleep() {
-  if (packets_ >= 0) ::syscall(SYS_close, packets_);
+  leave();
+  for (const Watcher& watcher : watchers_) ::syscall(SYS_close, watcher.epoll);
 }
 
 void ChannelSleep::join(Context& context) {
   const std::lock_guard held(lock_);
   context_ = &context;
-  watch_packets(EPOLL_CTL_ADD);
+  packets_ = context.packet_descriptors();
+  for (const Watcher& watcher : watchers_) control(EPOLL_CTL_ADD, watcher.epoll, watcher.event);
 }
 
 void ChannelSleep::leave() {
   const std::lock_guard held(lock_);
-  if (context_ == nullptr) return;
-  watch_packets(EPOLL_CTL_DEL);
+  for (const Watcher& watcher : watchers_) control(EPOLL_CTL_DEL, watcher.epoll, watcher.event);
+  packets_ = {-1, -1};
   context_ = nullptr;
 }
 
 // lock_ held.
-void ChannelSleep::watch_packets(int operation) {
-  if (packets_ < 0 || context_ == nullptr) return;
-  for (const int fd : context_->packet_descriptors()) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (fd >= 0) (void)real_epoll_ctl.get()(packets_, operation, fd, &event);
+void ChannelSleep::control(int operation, int epoll, epoll_event event) {
+  for (const int fd : packets_) {
+    if (fd >= 0) (void)real_epoll_ctl.get()(epoll, operation, fd, &event);
   }
+}
+
+// Likewise.
+void ChannelSleep::unwatch(int number) {
+  std::erase_if(watchers_, [this, number](const Watcher& watcher) {
+    if (watcher.number != number) return false;
+    control(EPOLL_CTL_DEL, watcher.epoll, watcher.event);
+    ::syscall(SYS_close, watcher.epoll);
+    return true;
+  });
 }
 
 bool ChannelSleep::attend(bool then_sleeps) {
@@ -125,28 +134,33 @@ bool ChannelSleep::attend(bool then_sleeps) {
 
 std::array<int, 2> ChannelSleep::packet_descriptors() {
   const std::lock_guard held(lock_);
-  return context_ == nullptr ? std::array{-1, -1} : context_->packet_descriptors();
+  return packets_;
 }
 
 bool ChannelSleep::is_watched() {
   const std::lock_guard held(lock_);
-  return watchers_ > 0;
+  return !watchers_.empty();
 }
 
 void ChannelSleep::watched(int epoll, int operation, const epoll_event& event) {
   const std::lock_guard held(lock_);
-  epoll_event same = event;
   if (operation == EPOLL_CTL_ADD) {
+    unwatch(epoll);  // a set that the program has closed since
     if ((event.events & EPOLLIN) == 0 || (event.events & (EPOLLONESHOT | EPOLLEXCLUSIVE)) != 0) return;
-    if (packets_ < 0) {
-      packets_ = ::epoll_create1(EPOLL_CLOEXEC);
-      watch_packets(EPOLL_CTL_ADD);
+    const int own = ::fcntl(epoll, F_DUPFD_CLOEXEC, 0);
+    if (own < 0) return;
+    watchers_.push_back({epoll, own, event});
+    control(EPOLL_CTL_ADD, own, event);
+  } else if (operation == EPOLL_CTL_DEL) {
+    unwatch(epoll);
+  } else {
+    for (Watcher& watcher : watchers_) {
+      if (watcher.number != epoll) continue;
+      watcher.event = event;
+      control(EPOLL_CTL_MOD, watcher.epoll, event);
     }
   }
-  if (packets_ < 0 || real_epoll_ctl.get()(epoll, operation, packets_, &same) != 0) return;
   if ((event.events & EPOLLET) != 0) edges_ = true;
-  if (operation == EPOLL_CTL_ADD) ++watchers_;
-  if (operation == EPOLL_CTL_DEL) --watchers_;
 }
 
 namespace {
@@ -175,8 +189,13 @@ ChannelRead begin_read(const Descriptor& from, void* into, std::size_t count, in
   if (take_events(from, *channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
   if (over) return {.then = ChannelRead::Then::kRead};
   if (channel.pipe->waiting() > 0) return {.then = ChannelRead::Then::kLookAgain};
-  // The kernel answers EAGAIN. If the program has let its calls wait since, this one waits for the thread.
-  if (watched) return {.then = ChannelRead::Then::kRead};
+  if (watched && !from.named) return {.then = ChannelRead::Then::kRead};
+  const int flags = watched && begins ? ::fcntl(from.fd, F_GETFL) : 0;
+  if (flags < 0) return {.then = ChannelRead::Then::kRead};
+  if ((flags & O_NONBLOCK) != 0) {
+    errno = EAGAIN;
+    return {.result = -1};
+  }
   return {.then = ChannelRead::Then::kWait, .packets = channel.sleep->packet_descriptors()};
 }
 

@@ -2,11 +2,12 @@
 // directly, not through our thread.
 //
 // In ibv_get_cq_event(), which reads the channel: the read waits for the sockets beside the pipe, and takes the
-// packets. In epoll_wait() on a channel that does not block: the program's epoll set gets, with the channel and the
-// same data, an epoll instance with the sockets in it. So the channel may be reported readable without an event
-// (ibv_get_cq_event() returns EAGAIN): for that it must not block. The thread still serves programs that sleep in
-// poll() or select(), use EPOLLONESHOT or EPOLLEXCLUSIVE, call the kernel directly, or have several shards or several
-// channels on a device. Thread-safety: any.
+// packets. In epoll_wait() on a channel that does not block: the program's epoll set gets the sockets, with the
+// channel's data. So the channel may be reported readable without an event (ibv_get_cq_event() returns EAGAIN): for
+// that it must not block. The sockets are in the set itself, not in one within it: the kernel then knows that the
+// sender of a packet is about to sleep, and wakes the program on the sender's processor. The thread still serves
+// programs that sleep in poll() or select(), use EPOLLONESHOT or EPOLLEXCLUSIVE, call the kernel directly, or have
+// several shards or several channels on a device. Thread-safety: any.
 #pragma once
 
 #include <sys/epoll.h>
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "bitmaprdma/context.h"
 #include "events/event_pipe.h"
@@ -29,8 +31,8 @@ class ChannelSleep {
   ChannelSleep(const ChannelSleep&) = delete;
   ChannelSleep& operator=(const ChannelSleep&) = delete;
 
-  // Packets of this context wake a sleeper on the channel. leave() before it is destroyed; it returns when nobody is in
-  // it.
+  // Packets of this context wake a sleeper on the channel. leave() before the context is destroyed; it returns when
+  // nobody is in it.
   void join(Context& context);
   void leave();
 
@@ -43,11 +45,18 @@ class ChannelSleep {
   void watched(int epoll, int operation, const epoll_event& event);
 
  private:
-  void watch_packets(int operation);
+  // An epoll set that contains the channel.
+  struct Watcher {
+    int number;  // the program's
+    int epoll;   // our own descriptor of it: the program may close its own while the sockets are in the set
+    epoll_event event;
+  };
+  void control(int operation, int epoll, epoll_event event);
+  void unwatch(int number);
   std::mutex lock_;
   Context* context_ = nullptr;
-  int packets_ = -1;    // an epoll instance
-  int watchers_ = 0;    // epoll sets that contain it
+  std::array<int, 2> packets_{-1, -1};  // the context's descriptors
+  std::vector<Watcher> watchers_;
   bool edges_ = false;  // an epoll set reports new packets only (EPOLLET)
 };
 

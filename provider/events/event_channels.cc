@@ -84,10 +84,12 @@ SleepingChannel sleeping(Channel* channel) {
   return {channel->pipe, channel->sleep};
 }
 
-// In the child: a thread of the parent may have been in a sleep's lock.
+// In the child: a thread of the parent may have been in a sleep's lock, and the parent's epoll sets must keep their
+// sockets. So a sleep is left as it is, never destroyed.
 void forked() {
   for (auto& [inode, channel] : channels().by_inode) {
     if (channel.sleep == nullptr) continue;
+    (void)new std::shared_ptr<ChannelSleep>(std::move(channel.sleep));
     channel.sleep = std::make_shared<ChannelSleep>();
     channel.sleeper = Channel::Sleeper::kOneOfSeveral;
   }

@@ -133,6 +133,34 @@ TEST_F(Sleeper, AnEpollSetForgetsTheChannel) {
   close(epoll);
 }
 
+// The program closes its set and makes another, which has the same number.
+TEST_F(Sleeper, AClosedEpollSetIsReplaced) {
+  const int first = watch(EPOLLIN), kept = dup(first);
+  ASSERT_NO_FATAL_FAILURE(epoll_round(first));
+  ASSERT_EQ(syscall(SYS_close, first), 0);
+  const int second = watch(EPOLLIN);
+  EXPECT_EQ(second, first);
+  for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(epoll_round(second));
+  for (const int each : {second, kept}) close(each);
+}
+
+// The channel has no queue any more: packets do not wake the program.
+TEST_F(Sleeper, AnEpollSetOutlivesTheQueue) {
+  const int epoll = watch(EPOLLIN);
+  ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+  b.qp.reset();
+  b.cq.reset();
+  Side c = Side::make(), d = Side::make();
+  connect(c, d);
+  ibv_sge sge = c.sge(0, 8);
+  ASSERT_EQ(post_receive(d, 1, 0, 8), 0);
+  ASSERT_EQ(post_send(c, send_request(sge)), 0);
+  epoll_event event{};
+  EXPECT_EQ(epoll_wait(epoll, &event, 1, 20), 0);
+  for (Side* const each : {&c, &d}) EXPECT_EQ(wait_completion(each->cq.get()).status, IBV_WC_SUCCESS);
+  close(epoll);
+}
+
 // From here on the program is woken by new packets only.
 TEST_F(Sleeper, AnEpollSetIsChanged) {
   const int epoll = watch(EPOLLIN);

@@ -7,8 +7,8 @@
 #include "run/output.h"
 #include "run/server.h"
 #include "values/compare.h"
-#include "values/errors.h"
 #include "values/options.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

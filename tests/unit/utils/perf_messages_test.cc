@@ -4,11 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "values/errors.h"
 #include "values/frame.h"
 #include "values/message.h"
 #include "values/plan.h"
-#include "values/size_mix.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

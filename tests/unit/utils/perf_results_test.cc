@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "samples/diagram.h"
 #include "values/compare.h"
-#include "values/errors.h"
 #include "values/options.h"
 #include "values/picture.h"
-#include "values/quantities.h"
 #include "values/results.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {
@@ -211,10 +211,10 @@ TEST(PerfCompare, SaysWhatIsBeyondNoise) {
 }
 
 TEST(PerfPicture, TicksAreRound) {
-  EXPECT_THAT(round_ticks(3, 8), testing::ElementsAre(0, 0.5, 1, 1.5, 2, 2.5, 3));
-  EXPECT_THAT(round_ticks(1050, 6), testing::ElementsAre(0, 200, 400, 600, 800, 1000));
-  EXPECT_THAT(round_ticks(0, 6), testing::ElementsAre(0));
-  EXPECT_LE(round_ticks(0.0123, 6).size(), 7u);
+  EXPECT_THAT(samples::round_ticks(3, 8), testing::ElementsAre(0, 0.5, 1, 1.5, 2, 2.5, 3));
+  EXPECT_THAT(samples::round_ticks(1050, 6), testing::ElementsAre(0, 200, 400, 600, 800, 1000));
+  EXPECT_THAT(samples::round_ticks(0, 6), testing::ElementsAre(0));
+  EXPECT_LE(samples::round_ticks(0.0123, 6).size(), 7u);
 }
 
 TEST(PerfPicture, ShowsBothPartsAndNothingThatIsNoNumber) {

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "values/flows.h"
-#include "values/statistics.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

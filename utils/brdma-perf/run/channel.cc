@@ -9,7 +9,7 @@
 #include <boost/asio/write.hpp>
 #include <utility>
 
-#include "values/errors.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

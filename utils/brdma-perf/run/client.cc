@@ -13,8 +13,8 @@
 #include "run/output.h"
 #include "run/ping_pong.h"
 #include "run/streams.h"
-#include "values/errors.h"
 #include "values/results.h"
+#include "values/samples.h"
 #include "verbs/rdma_cm.h"
 
 namespace brdma::perf {

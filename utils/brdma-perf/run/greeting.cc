@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "values/errors.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

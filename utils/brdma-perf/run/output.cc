@@ -8,8 +8,8 @@
 #include <iterator>
 #include <system_error>
 
-#include "values/errors.h"
 #include "values/picture.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "run/ping_pong.h"
-#include "values/errors.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

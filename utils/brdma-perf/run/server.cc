@@ -9,7 +9,7 @@
 
 #include "run/output.h"
 #include "run/served.h"
-#include "values/errors.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "values/errors.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

@@ -4,10 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "values/errors.h"
-#include "values/quantities.h"
 #include "values/results.h"
-#include "values/statistics.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

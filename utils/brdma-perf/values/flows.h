@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/random.h"
-#include "values/size_mix.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 

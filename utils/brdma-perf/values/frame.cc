@@ -1,6 +1,6 @@
 #include "values/frame.h"
 
-#include "values/errors.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

@@ -5,8 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "values/errors.h"
-#include "values/quantities.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

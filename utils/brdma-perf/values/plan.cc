@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "values/errors.h"
 #include "values/message.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "values/quantities.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "values/plan.h"
 #include "values/recording.h"
-#include "values/statistics.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 

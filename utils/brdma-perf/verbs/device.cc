@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "values/errors.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

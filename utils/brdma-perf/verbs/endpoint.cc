@@ -8,8 +8,8 @@
 #include <cstring>
 #include <random>
 
-#include "values/errors.h"
 #include "values/message.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <random>
 
-#include "values/errors.h"
+#include "values/samples.h"
 
 namespace brdma::perf {
 namespace {

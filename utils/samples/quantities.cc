@@ -1,4 +1,4 @@
-#include "values/quantities.h"
+#include "samples/quantities.h"
 
 #include <array>
 #include <charconv>
@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <utility>
 
-#include "values/errors.h"
+#include "samples/errors.h"
 
-namespace brdma::perf {
+namespace brdma::samples {
 namespace {
 
 struct Parsed {
@@ -59,4 +59,4 @@ std::string fixed(double value, int digits) {
   return text.data();
 }
 
-}  // namespace brdma::perf
+}  // namespace brdma::samples

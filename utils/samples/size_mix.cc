@@ -1,4 +1,4 @@
-#include "values/size_mix.h"
+#include "samples/size_mix.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,9 +8,9 @@
 #include <optional>
 #include <system_error>
 
-#include "values/errors.h"
+#include "samples/errors.h"
 
-namespace brdma::perf {
+namespace brdma::samples {
 namespace {
 
 constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 40;
@@ -90,7 +90,7 @@ SizeMix SizeMix::open(const std::string& name, const std::vector<std::string>& f
   }
   std::string known;
   for (const std::string& each : names_in(folders)) known += (known.empty() ? "" : ", ") + each;
-  throw Misuse("--sizes " + name + ": no such file" + (known.empty() ? "" : "; known names: " + known));
+  throw Misuse("sizes " + name + ": no such file" + (known.empty() ? "" : "; known names: " + known));
 }
 
 std::uint64_t SizeMix::draw(Random& random) const {
@@ -114,4 +114,4 @@ double SizeMix::mean() const {
   return mean;
 }
 
-}  // namespace brdma::perf
+}  // namespace brdma::samples

@@ -1,4 +1,4 @@
-// values/statistics.h - what a run's samples say, with how sure that is. Pure functions.
+// samples/statistics.h - what a run's samples say, with how sure that is. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace brdma::perf {
+namespace brdma::samples {
 
 constexpr double kConfidence = 0.95;
 
@@ -43,4 +43,4 @@ enum class Difference { kNone, kMore, kLess, kUnknown };
 // Of `b` to `a`; kUnknown: one of them has no interval.
 [[nodiscard]] Difference difference(const Estimate& a, const Estimate& b);
 
-}  // namespace brdma::perf
+}  // namespace brdma::samples

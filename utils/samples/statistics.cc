@@ -1,4 +1,4 @@
-#include "values/statistics.h"
+#include "samples/statistics.h"
 
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace brdma::perf {
+namespace brdma::samples {
 namespace {
 
 constexpr std::size_t kBatches = 20, kWarmupLeast = 10;
@@ -111,4 +111,4 @@ Difference difference(const Estimate& a, const Estimate& b) {
   return Difference::kNone;
 }
 
-}  // namespace brdma::perf
+}  // namespace brdma::samples

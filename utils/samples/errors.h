@@ -1,9 +1,9 @@
-// values/errors.h - the two kinds of failure of brdma-perf, each with a sentence for the user.
+// samples/errors.h - the two kinds of failure of a program that measures, each with a sentence for the user.
 #pragma once
 
 #include <stdexcept>
 
-namespace brdma::perf {
+namespace brdma::samples {
 
 // The caller's mistake: exit code 2.
 struct Misuse : std::runtime_error {
@@ -14,4 +14,4 @@ struct RunError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace brdma::perf
+}  // namespace brdma::samples

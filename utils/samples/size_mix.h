@@ -1,4 +1,4 @@
-// values/size_mix.h - a distribution of flow sizes, from a file of rows `bytes,cumulative_probability`.
+// samples/size_mix.h - a distribution of flow sizes, from a file of rows `bytes,cumulative_probability`.
 //
 // Lines that begin with '#' are comments; `# sampling: step` draws a row's size exactly, else sizes between two rows
 // are interpolated. Rows are in order, probabilities between 0 and 1, the last one 1.
@@ -12,7 +12,7 @@
 
 #include "base/random.h"
 
-namespace brdma::perf {
+namespace brdma::samples {
 
 class SizeMix {
  public:
@@ -40,4 +40,4 @@ class SizeMix {
   bool step_ = false;
 };
 
-}  // namespace brdma::perf
+}  // namespace brdma::samples

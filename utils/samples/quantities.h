@@ -1,11 +1,11 @@
-// values/quantities.h - sizes and times as users write them, and numbers as they read them.
+// samples/quantities.h - sizes and times as users write them, and numbers as they read them.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace brdma::perf {
+namespace brdma::samples {
 
 constexpr std::int64_t kSecond = 1'000'000'000;  // in ns
 
@@ -16,4 +16,4 @@ constexpr std::int64_t kSecond = 1'000'000'000;  // in ns
 // With `digits` behind the point.
 [[nodiscard]] std::string fixed(double value, int digits);
 
-}  // namespace brdma::perf
+}  // namespace brdma::samples

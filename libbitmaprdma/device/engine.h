@@ -57,7 +57,7 @@ struct QpCreate {
   // kInitiator: without `receive_cq`. kTarget: of domain `xrc_domain`, and without `pd` and completion queues. Both:
   // RC, without `srq`.
   XrcRole xrc = XrcRole::kNone;
-  std::uint32_t xrc_domain = 0;
+  std::uint16_t xrc_domain = 0;
   QpCapabilities capabilities;  // with a shared receive queue: receive capabilities are ignored, and returned as 0
   bool signal_all = false;      // sq_sig_all
   PathMtu path_mtu = PathMtu::k1024;  // UD: its longest message; other types set it at connection
@@ -145,7 +145,7 @@ class Engine {
   // Of an extended reliable connection (IBTA annex A14): targets of that domain take receives from it, which complete
   // in `cq`. `domain`: the caller's number.
   Result<SharedReceiveQueue*, Status> create_xrc_srq(ProtectionDomain* pd, SrqAttributes& attributes, void* user,
-                                                     std::uint32_t domain, CompletionQueue* cq);
+                                                     std::uint16_t domain, CompletionQueue* cq);
   [[nodiscard]] std::uint32_t srq_number(const SharedReceiveQueue* srq) const;  // that requests name it by; 0: basic
   Status modify_srq(SharedReceiveQueue* srq, const SrqAttributes& attributes, std::uint32_t mask);
   [[nodiscard]] SrqAttributes query_srq(const SharedReceiveQueue* srq) const;

@@ -21,7 +21,7 @@ Result<SharedReceiveQueue*, Status> Engine::create_srq(ProtectionDomain* pd, Srq
 }
 
 Result<SharedReceiveQueue*, Status> Engine::create_xrc_srq(ProtectionDomain* pd, SrqAttributes& attributes, void* user,
-                                                           std::uint32_t domain, CompletionQueue* cq) {
+                                                           std::uint16_t domain, CompletionQueue* cq) {
   if (cq == nullptr) return Status{EINVAL};
   auto created = create_srq(pd, attributes, user);
   if (!created) return created;

@@ -18,8 +18,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint8_t kReliable = 2, kUnreliable = 3, kDatagram = 4, kOther = 255;  // enum ib_qp_type
-constexpr std::size_t kListedMax = 200;                                              // queue pairs of one SRQ
+// enum ib_qp_type
+constexpr std::uint8_t kReliable = 2, kUnreliable = 3, kDatagram = 4, kXrcInitiator = 9, kXrcTarget = 10, kOther = 255;
+constexpr std::size_t kListedMax = 200;  // queue pairs of one SRQ
 
 std::uint32_t number(const Json& row, const char* key) { return row.at(key).get<std::uint32_t>(); }
 std::uint32_t number_or(const Json& row, const char* key, std::uint32_t otherwise) {
@@ -34,8 +35,8 @@ std::uint8_t place_of(const Json& word, const std::array<std::string_view, n>& w
 }
 
 std::uint8_t type_of(const Json& word) {
-  constexpr std::array<std::string_view, 3> kTypes{"RC", "UC", "UD"};
-  constexpr std::array<std::uint8_t, 3> kNumbers{kReliable, kUnreliable, kDatagram};
+  constexpr std::array<std::string_view, 5> kTypes{"RC", "UC", "UD", "XRC_INI", "XRC_TGT"};
+  constexpr std::array<std::uint8_t, 5> kNumbers{kReliable, kUnreliable, kDatagram, kXrcInitiator, kXrcTarget};
   const std::uint8_t place = place_of(word, kTypes, kOther);
   return place == kOther ? kOther : kNumbers[place];
 }

@@ -16,24 +16,30 @@
 namespace brdma::provider::verbs {
 namespace {
 
-// Domains of this process that have a file. A device's own are changed with its objects() held; devices differ.
+// Domains of this process.
 std::mutex domains_lock;
 std::vector<std::weak_ptr<const XrcDomain>>& domains() {
   static std::vector<std::weak_ptr<const XrcDomain>> list;
   return list;
 }
-std::uint32_t next_number() {
-  static std::uint32_t last = 0;
-  return ++last;
-}
 
 bool same_place(const XrcDomain& a, const XrcDomain& b) {
-  return a.device == b.device && a.file_system == b.file_system && a.inode == b.inode;
+  return a.has_file && b.has_file && a.device == b.device && a.file_system == b.file_system && a.inode == b.inode;
+}
+
+// The smallest that none has; 0: all are taken. domains_lock held.
+std::uint16_t free_number() {
+  std::vector<bool> taken(domains().size() + 2);
+  for (const auto& weak : domains()) {
+    if (const auto domain = weak.lock(); domain != nullptr && domain->number < taken.size())
+      taken[domain->number] = true;
+  }
+  const auto number = static_cast<std::size_t>(std::find(taken.begin() + 1, taken.end(), false) - taken.begin());
+  return number <= UINT16_MAX ? static_cast<std::uint16_t>(number) : std::uint16_t{0};
 }
 
 // Null: no such domain. domains_lock held.
 std::shared_ptr<const XrcDomain> find(const XrcDomain& place) {
-  std::erase_if(domains(), [](const auto& weak) { return weak.expired(); });
   for (const auto& weak : domains()) {
     if (auto domain = weak.lock(); domain != nullptr && same_place(*domain, place)) return domain;
   }
@@ -41,23 +47,27 @@ std::shared_ptr<const XrcDomain> find(const XrcDomain& place) {
 }
 
 // As the kernel has it: EBADF no such descriptor; EAGAIN there is none, and it may not be made; EINVAL there is one.
+// ENOMEM: too many.
 Result<std::shared_ptr<const XrcDomain>, int> domain_of(OpenDevice& device, int fd, int flags) {
   auto made = std::make_shared<XrcDomain>();
   made->device = &device.objects();
   const std::lock_guard held(domains_lock);
+  std::erase_if(domains(), [](const auto& weak) { return weak.expired(); });
   if (fd >= 0) {
     struct stat file {};
     if (::fstat(fd, &file) != 0) return EBADF;
     made->file_system = file.st_dev;
     made->inode = file.st_ino;
+    made->has_file = true;
     auto known = find(*made);
     if (known == nullptr && (flags & O_CREAT) == 0) return EAGAIN;
     if (known != nullptr && (flags & O_EXCL) != 0) return EINVAL;
     if (known != nullptr) return known;
   }
-  made->number = next_number();
+  made->number = free_number();
+  if (made->number == 0) return ENOMEM;
   made->shard = device.least_used_shard();
-  if (fd >= 0) domains().push_back(made);
+  domains().push_back(made);
   return std::shared_ptr<const XrcDomain>(std::move(made));
 }
 

@@ -17,10 +17,11 @@ namespace brdma::provider {
 class OpenDevice;
 
 struct XrcDomain {
-  std::uint32_t number = 0;  // of the process
+  std::uint16_t number = 0;  // of the process, 0: none
   std::size_t shard = 0;     // of its queue pairs and shared receive queues
   const void* device = nullptr;
-  dev_t file_system = 0;  // both 0: without a file, of one handle alone
+  bool has_file = false;  // else it is of one handle alone
+  dev_t file_system = 0;
   ino_t inode = 0;
 };
 

@@ -23,11 +23,13 @@ void clear_reserved(std::byte* headers, const wire::Packet& packet) {
   headers[4] &= std::byte{0xC0};
   headers[8] &= std::byte{0x80};
   if (wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kDeth)) headers[wire::kBthSize + 4] = std::byte{0};
+  if (wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kXrceth)) headers[wire::kBthSize] = std::byte{0};
   if (wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kCnp))
     std::fill_n(headers + wire::kBthSize, wire::kCnpReservedSize, std::byte{0});
   if (wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kFeth)) {
     const std::size_t bxth = packet.bitmap ? wire::kBxthSize + (packet.bxth.piggyback ? wire::kPiggybackSize : 0) : 0;
-    std::byte* const feth = headers + wire::kBthSize + bxth;
+    const bool xrc = wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kXrceth);
+    std::byte* const feth = headers + wire::kBthSize + bxth + (xrc ? wire::kXrcethSize : 0);
     feth[0] = feth[1] = feth[2] = std::byte{0};
     feth[3] &= std::byte{0x3F};
   }

@@ -166,7 +166,7 @@ FAST_PATHS = [
         " ||\n      !wire::icrc_holds(received_flow, packet)": "",
     }),
     ("a piggybacked acknowledgement of some packets counts for all", ACK_PATH, {
-        "negotiates(identity_.recovery->mode) && requester.cumulative_acks().acknowledges_all(all);": "negotiates(identity_.recovery->mode);",
+        "qp::negotiates(identity_) && requester.cumulative_acks().acknowledges_all(all);": "qp::negotiates(identity_);",
     }),
     ("a plain acknowledgement of some packets counts for all", ACK_PATH, {
         "if (!requester.cumulative_acks().acknowledges_all(all)) {": "if (identity_.state == QpState::kReset) {",

@@ -53,7 +53,7 @@ class SharedReceiveQueue {
   // Of an extended reliable connection (qp/shared/xrc_queues.h).
   struct Xrc {
     std::uint32_t number = 0;  // 0: it is of the basic kind
-    std::uint32_t domain = 0;
+    std::uint16_t domain = 0;
     CompletionQueue* cq = nullptr;  // of all receives
   };
   Xrc xrc;

@@ -23,7 +23,7 @@ class XrcQueues {
   }
   void remove(const SharedReceiveQueue& srq) { by_number_.erase(srq.xrc.number); }
   // Null: none of that domain.
-  [[nodiscard]] SharedReceiveQueue* find(std::uint32_t number, std::uint32_t domain) const {
+  [[nodiscard]] SharedReceiveQueue* find(std::uint32_t number, std::uint16_t domain) const {
     const auto found = by_number_.find(number);
     return found != by_number_.end() && found->second->xrc.domain == domain ? found->second : nullptr;
   }

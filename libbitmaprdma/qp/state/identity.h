@@ -42,7 +42,6 @@ struct Identity {
   std::uint32_t qpn = 0;
   QpType type = QpType::kRc;
   XrcRole xrc = XrcRole::kNone;
-  std::uint32_t xrc_domain = 0;  // of a target
   QpState state = QpState::kReset;
   bool signal_all = false;
   QpAttributes attributes;
@@ -69,6 +68,7 @@ struct Identity {
   bool peer_knows_link_state = false;         // likewise: link-state inquiries
   bool peer_managed = false;                  // its packets leave with wan.managed_dscp, if that is set
   LocalState local_state = LocalState::kOff;  // is its data fetched from its memory, or why not
+  std::uint16_t xrc_domain = 0;               // of an XRC target
   std::uint32_t peer_window = 0;
   std::uint32_t sending_paths = 1;    // for spraying: our source ports, at most as many as the peer distinguishes
   std::uint32_t receiving_paths = 1;  // the peer's, as far as distinguished here; 1: its path ids have no meaning

@@ -6,6 +6,7 @@
 #include <linux/netlink.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -255,6 +256,16 @@ TEST_F(Nldev, ConnectedQueuePairsHaveAPeer) {
               ElementsAre("3:8", "21:8", "60:8", "24:8", "26:5", "27:5", "28:8"));
   EXPECT_THAT(shape(entry_of(Resource::kQueuePair, connected, facts_.owner, 0, true).attributes),
               ElementsAre("3:8", "21:8", "60:8", "22:8", "23:8", "24:8", "25:5", "26:5", "27:5", "28:8"));
+}
+
+TEST_F(Nldev, BothHalvesOfXrcHaveTheirTypes) {
+  for (const auto& [name, number] : {std::pair{"XRC_INI", 9}, std::pair{"XRC_TGT", 10}}) {
+    const Json row = {{"lqpn", 1}, {"type", name}, {"state", "RTS"}, {"pdn", 4}};
+    const auto bytes = entry_of(Resource::kQueuePair, row, facts_.owner, 0, true).attributes;
+    const std::array<std::byte, 5> type{std::byte{5}, std::byte{0}, std::byte{26}, std::byte{0},
+                                        static_cast<std::byte>(number)};
+    EXPECT_FALSE(std::ranges::search(bytes, type).empty()) << name;
+  }
 }
 
 TEST_F(Nldev, ErrorOfTheSourceIsTheAnswer) {

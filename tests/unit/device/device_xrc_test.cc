@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr std::uint32_t kDomain = 7, kOtherDomain = 8;
+constexpr std::uint16_t kDomain = 7, kOtherDomain = 8;
 constexpr std::uint8_t kTransport = 0xA0;
 
 // Side 0 has an initiator, side 1 a target with two shared receive queues that complete in one completion queue.
@@ -35,7 +35,7 @@ class Xrc : public testing::Test {
     return options;
   }
   Engine& engine(int i) { return *pair.side[i].engine; }
-  SharedReceiveQueue* make_queue(std::uint32_t domain, ProtectionDomain* pd) {
+  SharedReceiveQueue* make_queue(std::uint16_t domain, ProtectionDomain* pd) {
     SrqAttributes attributes{.wr_max = 16, .sge_max = 2};
     return engine(1).create_xrc_srq(pd, attributes, nullptr, domain, pair.side[1].receive_cq).value();
   }

@@ -26,7 +26,7 @@ struct Timeouts {
 struct ReceiverSettings {
   std::uint32_t ack_every = 1;           // packets in order (go-back-N); the last one of a flow is always acknowledged
   Duration nack_interval = 500_us;       // go-back-N: a NACK of the same expected byte again (hpcc 500, ConWeave 4 us)
-  bool answers_duplicates = true;        // go-back-N: ConWeave (IBTA C9-110) yes, hpcc no
+  bool answers_duplicates = true;        // go-back-N: ConWeave (IBTA C9-110) yes, hpcc no: lost ACKs then never end
   bool nacks_while_holes = false;        // IRN: an arrival in order is a NACK, too, while there are holes (irn-ns3)
   bool cnp_on_nack = false;              // a NACK is also a CNP (ConWeave)
   std::optional<Duration> cnp_interval;  // at most one CNP frame in it; none: `ece` of ACKs and NACKs is the CNP

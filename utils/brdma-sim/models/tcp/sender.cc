@@ -37,8 +37,8 @@ void TcpSender::sample_rtt(const Frame& frame, Instant now) {
   rack_.on_rtt(rtt);
 }
 
-void TcpSender::on_ack(const Frame& frame, Instant now) {
-  const std::uint64_t before = board_.una_bytes();
+// True if the ACK acknowledges or SACKs something.
+bool TcpSender::take_delivered(const Frame& frame, Instant now) {
   const std::vector<Delivered>& delivered = board_.acknowledge(frame);
   const bool resent =
       std::any_of(delivered.begin(), delivered.end(), [](const Delivered& each) { return each.resent; });
@@ -47,7 +47,13 @@ void TcpSender::on_ack(const Frame& frame, Instant now) {
     for (const Delivered& each : delivered) rack_.on_delivered(each, frame, now);
     if (!frame.duplicate.empty()) rack_.on_duplicate(board_.una_bytes(), board_.next_bytes());
   }
-  const bool repaired = probe_.on_ack(frame, !delivered.empty()) == ProbeOutcome::kLossRepaired;
+  return !delivered.empty();
+}
+
+void TcpSender::on_ack(const Frame& frame, Instant now) {
+  const std::uint64_t before = board_.una_bytes();
+  const bool progress = take_delivered(frame, now);
+  const bool repaired = probe_.on_ack(frame, progress) == ProbeOutcome::kLossRepaired;
   if (repaired && recovery_.state == State::kOpen) {
     window_->on_loss(flight(), now);
     ++counters_.reductions;
@@ -58,7 +64,7 @@ void TcpSender::on_ack(const Frame& frame, Instant now) {
     on_duplicate_ack(now);
   }
   if (settings_.sack) detect_losses(now);
-  if (board_.una_bytes() > before || !delivered.empty()) arm_probe(now);
+  if (progress) arm_probe(now);
 }
 
 void TcpSender::on_advance(std::uint64_t acked, Instant now) {

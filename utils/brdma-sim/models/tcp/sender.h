@@ -52,6 +52,7 @@ class TcpSender final : public Sender {
   };
 
   void on_ack(const Frame& frame, Instant now);
+  bool take_delivered(const Frame& frame, Instant now);
   void on_notice(const Frame& frame, Instant now);
   void sample_rtt(const Frame& frame, Instant now);
   void on_advance(std::uint64_t acked, Instant now);

@@ -171,6 +171,7 @@ TEST(TcpTailLossProbe, WaitsTwoRoundTripsWithoutDelayedAcks) {
   ASSERT_EQ(three->next_deadline(), at(20_us));
   three->on_deadline(at(20_us));
   EXPECT_THAT(three.sends(20_us), ElementsAre(2));
+  EXPECT_EQ(three->next_deadline(), at(200_ms + 20_us));  // the RTO begins again; no second probe
   EXPECT_EQ(three->window(), 10'000u);
 }
 
@@ -241,6 +242,31 @@ TEST(TcpRack, FindsALostRetransmission) {
   EXPECT_EQ(source.sends(21_us).front(), 0u);
   EXPECT_EQ(again(*source, Cause::kFeedback), 2u);
   EXPECT_EQ(source->counters().reductions, 1u);
+}
+
+TEST(TcpRack, IgnoresTheAckOfAnEarlierCopy) {
+  for (const Duration echo : {0_us, 5_us}) {
+    tcp::Scoreboard board{kPayload};
+    board.start(10 * kPayload);
+    for (int i = 0; i < 3; ++i) board.send_new(at(0_us));
+    board.mark_lost(0, Cause::kFeedback);
+    board.send_again(0, at(5_us));
+    tcp::Rack rack;
+    rack.on_rtt(8_us);
+    Frame ack;
+    ack.echo = at(echo);
+    rack.on_delivered({0, at(5_us), true}, ack, at(20_us));
+    EXPECT_EQ(rack.detect(board, 2_us, at(20_us)), echo == 5_us);  // of the second copy: 1 and 2 left before it
+  }
+}
+
+TEST(TcpRack, ARetransmissionThatArrivesLateIsNoReordering) {
+  tcp::Rack rack;
+  rack.on_delivered({5, at(1_us), false}, Frame{}, at(10_us));
+  rack.on_delivered({3, at(2_us), true}, Frame{}, at(12_us));
+  EXPECT_FALSE(rack.reordering_seen());
+  rack.on_delivered({2, at(1_us), false}, Frame{}, at(13_us));
+  EXPECT_TRUE(rack.reordering_seen());
 }
 
 TEST(TcpRack, ADuplicateReportWidensTheWindow) {

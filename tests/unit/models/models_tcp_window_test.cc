@@ -124,6 +124,8 @@ TEST(CubicWindow, TimeoutBeginsAtOneSegment) {
   EXPECT_EQ(window.bytes(), 1000u);
   for (int i = 0; i < 60; ++i) window.on_ack(1000, 12_us, kStart);  // slow start to 49
   EXPECT_NEAR(static_cast<double>(window.bytes()), 49'000, 1000);
+  EXPECT_EQ(window.k(), 0);  // section 4.8: Wmax is the window where avoidance begins
+  EXPECT_NEAR(window.w_max(), 49, 1);
 }
 
 }  // namespace

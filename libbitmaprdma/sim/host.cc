@@ -7,6 +7,12 @@
 #include "wire/stopped_peer.h"
 
 namespace brdma::sim {
+namespace {
+
+// Most batches of a host at one instant: more is an engine that sends for ever.
+constexpr std::uint32_t kBatchesPerRunMax = 100'000;
+
+}  // namespace
 
 class Host::Sink : public trace::Sink {
  public:
@@ -43,6 +49,7 @@ void Host::make_engine(EngineConfig config) {
 }
 
 void Host::crash() {
+  changed();
   dead_ = true;
   engine_.reset();
   process_.reset();
@@ -57,7 +64,7 @@ void Host::restart() {
   config.seed.low += ++restarts_;
   make_engine(config);
   dead_ = false;
-  touched_ = true;
+  touch();
 }
 
 bool Host::take_stopped_query(const Packet& query, Instant now) {
@@ -84,6 +91,7 @@ bool Host::take_stopped_query(const Packet& query, Instant now) {
 }
 
 void Host::handle_arrival(PacketIndex packet, Instant now) {
+  changed();
   if (take_stopped_query(pool_[packet], now)) return pool_.give_back(packet);
   pool_[packet].arrived = now;
   if (dead_ || !socket_.push(packet)) pool_.give_back(packet);
@@ -120,6 +128,45 @@ void Host::receive_all(Instant now) {
     }
     pool_.give_back(index);
   }
+}
+
+void Host::hand_over(const std::vector<PacketIndex>& batch, Instant now, SendPacket send) {
+  for (const PacketIndex packet : batch) {
+    for (Observer* observer : observers_) observer->sent(*this, pool_[packet], now);
+    send(packet);
+  }
+}
+
+bool Host::send_replies(SendPacket send) {
+  const bool replied = !replies_.empty();
+  for (const PacketIndex reply : replies_) send(reply);
+  replies_.clear();
+  return replied;
+}
+
+void Host::send_batches(Instant now, bool may_wait, SendPacket send) {
+  const auto waits = [&] { return may_wait && engine_->transmit_interest().level == TransmitInterest::kDeferrable; };
+  for (std::uint32_t batches = 0; !output_.busy_until() && !waits(); ++batches) {
+    const std::vector<PacketIndex>* const batch = output_.take_batch(*engine_, now);
+    if (batch == nullptr) return;
+    BRDMA_CHECK(batches < kBatchesPerRunMax);
+    hand_over(*batch, now, send);
+  }
+}
+
+bool Host::run(Instant now, SendPacket send) {
+  const bool replied = send_replies(send);
+  if (dead_ || core_.is_away(now)) return replied;
+  const bool timed_out = is_timeout_due(now);
+  const bool sends_on = output_.finish(now);
+  if (!touched_ && !timed_out && !sends_on && socket_.empty()) return replied;
+  const bool by_application = touched_;
+  touched_ = false;
+  receive_all(now);
+  if (is_timeout_due(now)) engine_->handle_timeout(now);
+  send_batches(now, config_.defers_acknowledgements && !by_application && !timed_out, send);
+  while (auto notification = engine_->poll_notification()) notifications_.push_back(*notification);
+  return true;
 }
 
 }  // namespace brdma::sim

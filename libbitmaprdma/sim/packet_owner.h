@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/units.h"
 #include "fabric/routing/ip_header.h"
@@ -17,7 +18,8 @@ namespace brdma::sim {
 // Bytes on the wire beside the UDP payload: Ethernet, IPv4 and UDP headers.
 inline constexpr std::uint32_t kFrameOverhead = 14 + 20 + 8;
 [[nodiscard]] inline std::uint32_t wire_bytes(const Packet& packet) {
-  return static_cast<std::uint32_t>(packet.bytes.size()) + kFrameOverhead;
+  return packet.frame_bytes != 0 ? packet.frame_bytes
+                                 : static_cast<std::uint32_t>(packet.bytes.size()) + kFrameOverhead;
 }
 
 // A switch's own packet. ICMP reaches a host's engine as a packet from UDP port 0.
@@ -37,25 +39,31 @@ inline constexpr std::uint32_t kFrameOverhead = 14 + 20 + 8;
 
 class PacketOwner {
  public:
-  // Without a translator marks are set on packets that can carry one (ECT, RFC 3168).
+  // Without a translator marks are set on packets that can carry one (ECT, RFC 3168). `frames_dropped`: receives copies
+  // of the frames of models that are dropped, to be reported.
   PacketOwner(PacketPool& pool, fabric::DropNotifier* notifier, fabric::RttTranslator* translator,
-              fabric::EcnMarks* marks = nullptr)
-      : pool_(pool), notifier_(notifier), translator_(translator), marks_(marks) {}
+              fabric::EcnMarks* marks = nullptr, std::vector<Packet>* frames_dropped = nullptr)
+      : pool_(pool), notifier_(notifier), translator_(translator), marks_(marks), frames_dropped_(frames_dropped) {}
 
   std::optional<PacketIndex> duplicate(PacketIndex index) { return pool_.duplicate(index); }
   void corrupt(PacketIndex index, std::uint64_t random) { pool_.corrupt(index, random); }
   void discard(PacketIndex index) { pool_.discard(index); }
   [[nodiscard]] std::uint8_t dscp(PacketIndex index) { return fabric::dscp_of(pool_[index].traffic_class); }
   void dropped(PacketIndex index, Duration drain, Instant now) {
-    if (notifier_ != nullptr) notifier_->dropped(view(index), drain, now);
+    if (pool_[index].frame_bytes != 0) {
+      if (frames_dropped_ != nullptr) frames_dropped_->push_back(pool_[index]);
+    } else if (notifier_ != nullptr) {
+      notifier_->dropped(view(index), drain, now);
+    }
   }
   void enqueued(PacketIndex index, bool marked, Instant now) {
-    if (notifier_ != nullptr) notifier_->enqueued(view(index), now);
     Packet& packet = pool_[index];
+    const bool is_frame = packet.frame_bytes != 0;
+    if (notifier_ != nullptr && !is_frame) notifier_->enqueued(view(index), now);
     const std::uint8_t ecn = fabric::ecn_of(packet.traffic_class);
     const bool congested = marked || ecn == fabric::kCongested;
-    const bool taken_over =
-        translator_ != nullptr && translator_->pass(packet.source, packet.destination, packet.bytes, congested, now);
+    const bool taken_over = translator_ != nullptr && !is_frame &&
+                            translator_->pass(packet.source, packet.destination, packet.bytes, congested, now);
     fabric::EcnMarks uncounted;
     const std::uint8_t after = (marks_ != nullptr ? *marks_ : uncounted).leave_with(ecn, marked, taken_over);
     packet.traffic_class = static_cast<std::uint8_t>((packet.traffic_class & ~fabric::kEcnMask) | after);
@@ -70,6 +78,7 @@ class PacketOwner {
   fabric::DropNotifier* notifier_;
   fabric::RttTranslator* translator_;
   fabric::EcnMarks* marks_;
+  std::vector<Packet>* frames_dropped_;
 };
 
 }  // namespace brdma::sim

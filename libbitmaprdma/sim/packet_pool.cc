@@ -9,7 +9,10 @@ PacketIndex PacketPool::take() {
   }
   const PacketIndex index = free_.back();
   free_.pop_back();
-  packets_[index].bytes.clear();
+  Packet& packet = packets_[index];
+  packet.frame_bytes = 0;
+  packet.spoilt = false;
+  packet.bytes.clear();
   return index;
 }
 
@@ -20,6 +23,8 @@ std::optional<PacketIndex> PacketPool::duplicate(PacketIndex index) {
 }
 
 void PacketPool::corrupt(PacketIndex index, std::uint64_t random) {
+  packets_[index].spoilt = true;
+  if (packets_[index].frame_bytes != 0) return;
   auto& bytes = packets_[index].bytes;
   if (bytes.empty()) return;
   const std::uint64_t bit = random % (bytes.size() * 8);

@@ -22,7 +22,11 @@ struct Packet {
   std::uint16_t ip_id = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
-  Instant arrived;               // at the host's socket
+  Instant arrived;  // at the host's socket
+  // A frame of a model (station.h): its bytes are the model's own, and this is its size on the wire. 0: none; the size
+  // is that of the bytes and the headers.
+  std::uint32_t frame_bytes = 0;
+  bool spoilt = false;           // a bit was flipped; of frames, whose bytes stay
   std::vector<std::byte> bytes;  // UDP payload: BTH .. ICRC
 };
 

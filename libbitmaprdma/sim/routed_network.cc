@@ -17,7 +17,9 @@ RoutedNetwork::~RoutedNetwork() {
 }
 
 RouterNode& RoutedNetwork::add_router(const fabric::SharedBufferConfig& memory) {
-  return *routers_.emplace_back(std::make_unique<RouterNode>(memory, seed_ + routers_.size() + 1));
+  RouterNode& router = *routers_.emplace_back(std::make_unique<RouterNode>(memory, seed_ + routers_.size() + 1));
+  router.number = static_cast<std::uint32_t>(routers_.size() - 1);
+  return router;
 }
 
 void RoutedNetwork::add_way(End from, End to, const fabric::LinkConfig& config) {
@@ -28,10 +30,12 @@ void RoutedNetwork::add_way(End from, End to, const fabric::LinkConfig& config) 
     way.link->share(&from.router->buffer);
     from.router->ports.push_back(ways_.size());
   }
+  if (from.host != nullptr) uplinks_.emplace(from.host, ways_.size());
   ways_.push_back(std::move(way));
 }
 
-void RoutedNetwork::join(Host& host, RouterNode& router, const fabric::LinkConfig& up, const fabric::LinkConfig& down) {
+void RoutedNetwork::join(Station& host, RouterNode& router, const fabric::LinkConfig& up,
+                         const fabric::LinkConfig& down) {
   add_way({.host = &host}, {.router = &router}, up);
   add_way({.router = &router}, {.host = &host}, down);
   const std::array port{static_cast<std::uint32_t>(router.ports.size() - 1)};
@@ -67,12 +71,14 @@ void RoutedNetwork::answer_inquiries(const fabric::LinkStateAgent::Config& confi
   for (auto& router : routers_) {
     ++own.switch_id;
     router->agent = std::make_unique<fabric::LinkStateAgent>(own, router->ports.size());
+    schedule(*router, Instant{});
   }
 }
 
 fabric::PortFacts RoutedNetwork::facts(const RouterNode& router, std::uint32_t port, Instant now) {
   Way& way = ways_[router.ports[port]];
   way.link->advance(now);
+  arrange(router.ports[port], now);
   fabric::PortFacts facts = fabric::port_facts(*way.link, way.built_rate, way.up);
   facts.switch_speed = router.processor.rate().value_or(0);
   return facts;
@@ -89,12 +95,33 @@ void RoutedNetwork::set_up(RouterNode& a, RouterNode& b, bool up) {
     way->lost_by_cut += way->link->pending();
     PacketOwner mine = owner(*way);
     way->link->clear(mine);
+    way_wakes_.set(static_cast<std::uint32_t>(way - ways_.data()), std::nullopt, Instant{});
   }
 }
 
 void RoutedNetwork::configure(RouterNode& from, RouterNode& to, const fabric::LinkConfig& config, Instant now) {
-  way_to(from, to).link->configure(config);
+  Way& way = way_to(from, to);
+  way.link->advance(now_);  // what has left keeps its time
+  way.link->configure(config);
+  arrange(static_cast<std::size_t>(&way - ways_.data()), now);
   if (from.agent) from.agent->disturb(now);
+  schedule(from, now);
+}
+
+void RoutedNetwork::configure_all(const std::function<void(fabric::LinkConfig&)>& change) {
+  for (Way& way : ways_) {
+    fabric::LinkConfig config = way.link->config();
+    change(config);
+    way.link->advance(now_);
+    way.link->configure(config);
+    arrange(static_cast<std::size_t>(&way - ways_.data()), now_);
+  }
+}
+
+fabric::LinkCounters RoutedNetwork::counters() const {
+  fabric::LinkCounters all;
+  for (const Way& way : ways_) all += way.link->counters();
+  return all;
 }
 
 std::uint64_t RoutedNetwork::lost_by_cut(const RouterNode& from, const RouterNode& to) const {
@@ -133,10 +160,12 @@ RoutedNetwork::Way& RoutedNetwork::way_to(const RouterNode& from, const RouterNo
   return ways_[from.ports[port_to(from, {.router = const_cast<RouterNode*>(&to)})]];
 }
 const fabric::Link<PacketIndex>& RoutedNetwork::find(const RouterNode& from, const End& to) const {
-  return *ways_[from.ports[port_to(from, to)]].link;
+  fabric::Link<PacketIndex>& link = *ways_[from.ports[port_to(from, to)]].link;
+  link.advance(now_);
+  return link;
 }
-const fabric::Link<PacketIndex>& RoutedNetwork::link(const RouterNode& from, const Host& to) const {
-  return find(from, {.host = const_cast<Host*>(&to)});
+const fabric::Link<PacketIndex>& RoutedNetwork::link(const RouterNode& from, const Station& to) const {
+  return find(from, {.host = const_cast<Station*>(&to)});
 }
 const fabric::Link<PacketIndex>& RoutedNetwork::link(const RouterNode& from, const RouterNode& to) const {
   return find(from, {.router = const_cast<RouterNode*>(&to)});
@@ -145,34 +174,68 @@ const fabric::Link<PacketIndex>& RoutedNetwork::link(const RouterNode& from, con
 PacketOwner RoutedNetwork::owner(const Way& way) {
   RouterNode* const router = way.from.router;
   if (router == nullptr) return {pool_, nullptr, nullptr};
-  return {pool_, router->notifier.get(), router->translator.get(), &router->marks};
+  return {pool_, router->notifier.get(), router->translator.get(), &router->marks,
+          frame_notice_ ? &router->frames_dropped : nullptr};
 }
 
-void RoutedNetwork::send(const Host& from, PacketIndex packet, Instant now) {
-  const auto way = std::find_if(ways_.begin(), ways_.end(), [&](const Way& each) { return each.from.host == &from; });
-  if (way == ways_.end()) return pool_.give_back(packet);
-  PacketOwner mine = owner(*way);
-  way->link->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/true, now, mine);
+void RoutedNetwork::arrange(std::size_t way, Instant now) {
+  way_wakes_.set(static_cast<std::uint32_t>(way), ways_[way].link->next_timeout(), now);
+}
+
+void RoutedNetwork::mark(RouterNode& router) {
+  if (router.is_marked) return;
+  router.is_marked = true;
+  marked_.push_back(router.number);
+}
+
+void RoutedNetwork::schedule(RouterNode& router, Instant now) {
+  mark(router);
+  router_wakes_.set(router.number, next_timeout(router), now);
+}
+
+void RoutedNetwork::enter(std::size_t number, PacketIndex packet, Instant now) {
+  Way& way = ways_[number];
+  PacketOwner mine = owner(way);
+  way.link->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/true, now, mine);
+  if (way.from.router != nullptr) mark(*way.from.router);
+  arrange(number, now);
+}
+
+void RoutedNetwork::send(const Station& from, PacketIndex packet, Instant now) {
+  const auto way = uplinks_.find(&from);
+  if (way == uplinks_.end()) return pool_.give_back(packet);
+  enter(way->second, packet, now);
+}
+
+void RoutedNetwork::poll(std::size_t number, Instant now) {
+  Way& way = ways_[number];
+  PacketOwner mine = owner(way);
+  if (way.from.router != nullptr) mark(*way.from.router);  // packets that were held back may be dropped
+  while (const auto packet = way.link->poll(now, mine)) {
+    if (way.to.host != nullptr) {
+      way.to.host->handle_arrival(*packet, now);
+    } else {
+      process(*way.to.router, *packet, now);
+    }
+  }
+  arrange(number, now);
 }
 
 void RoutedNetwork::deliver(Instant now) {
-  for (Way& way : ways_) {
-    PacketOwner mine = owner(way);
-    while (const auto packet = way.link->poll(now, mine)) {
-      if (way.to.host != nullptr) {
-        way.to.host->handle_arrival(*packet, now);
-      } else {
-        process(*way.to.router, *packet, now);
-      }
-    }
-  }
-  for (auto& router : routers_) {
-    while (auto done = router->processor.poll(now)) route(*router, done->item, done->at);
+  now_ = now;
+  way_wakes_.begin_pass(now);
+  while (const auto way = way_wakes_.next_due()) poll(*way, now);
+  router_wakes_.begin_pass(now);
+  while (const auto number = router_wakes_.next_due()) {
+    RouterNode& router = *routers_[*number];
+    while (auto done = router.processor.poll(now)) route(router, done->item, done->at);
+    mark(router);
   }
 }
 
 void RoutedNetwork::process(RouterNode& router, PacketIndex packet, Instant now) {
   if (router.processor.passes_at_once()) return route(router, packet, now);
+  mark(router);
   if (router.processor.accept(packet, now)) return;
   PacketOwner mine{pool_, router.notifier.get(), nullptr};
   mine.dropped(packet, router.processor.drain(now), now);
@@ -189,37 +252,58 @@ void RoutedNetwork::route(RouterNode& router, PacketIndex index, Instant now) {
   --packet.hop_limit;
   pass_agent(router, index, flow, *port, now);
   if (router.buffer.on()) {  // memory of what has left is free
-    for (const std::size_t each : router.ports) ways_[each].link->advance(now);
+    for (const std::size_t each : router.ports) advance(each, now);
   }
   Way& way = ways_[router.ports[*port]];
   if (!way.up) {
     ++way.lost_by_cut;
     return pool_.give_back(index);
   }
-  PacketOwner mine = owner(way);
-  way.link->handle_packet(index, wire_bytes(packet), /*judged=*/true, now, mine);
+  enter(router.ports[*port], index, now);
 }
 
-void RoutedNetwork::send_notices(Instant now) {
-  for (auto& router : routers_) {
-    serve_agent(*router, now);
-    if (!router->notifier) continue;
-    router->notifier->handle_timeout(now);
-    while (const auto notice = router->notifier->poll()) route(*router, take_notice(pool_, *notice), now);
+void RoutedNetwork::advance(std::size_t number, Instant now) {
+  fabric::Link<PacketIndex>& link = *ways_[number].link;
+  if (link.queue().busy_until() > now) return;  // nothing more has left
+  link.advance(now);
+  arrange(number, now);
+}
+
+void RoutedNetwork::report(RouterNode& router, Instant now) {
+  serve_agent(router, now);
+  for (std::size_t i = 0; i < router.frames_dropped.size(); ++i) {
+    if (const auto notice = frame_notice_(router.frames_dropped[i], now)) route(router, *notice, now);
   }
+  router.frames_dropped.clear();
+  if (!router.notifier) return;
+  router.notifier->handle_timeout(now);
+  while (const auto notice = router.notifier->poll()) route(router, take_notice(pool_, *notice), now);
 }
 
-std::optional<Instant> RoutedNetwork::next_timeout() const {
-  std::optional<Instant> next;
+std::optional<Instant> RoutedNetwork::next_timeout(const RouterNode& router) {
+  std::optional<Instant> next = router.processor.next_timeout();
   const auto sooner = [&next](std::optional<Instant> at) {
     if (at && (!next || *at < *next)) next = at;
   };
-  for (const Way& way : ways_) sooner(way.link->next_timeout());
-  for (const auto& router : routers_) {
-    if (router->notifier) sooner(router->notifier->next_timeout());
-    if (router->agent) sooner(router->agent->next_timeout());
-    sooner(router->processor.next_timeout());
+  if (router.notifier) sooner(router.notifier->next_timeout());
+  if (router.agent) sooner(router.agent->next_timeout());
+  return next;
+}
+
+void RoutedNetwork::send_notices(Instant now) {
+  std::sort(marked_.begin(), marked_.end());
+  for (std::size_t i = 0; i < marked_.size(); ++i) report(*routers_[marked_[i]], now);
+  for (const std::uint32_t number : marked_) {
+    routers_[number]->is_marked = false;
+    router_wakes_.set(number, next_timeout(*routers_[number]), now);
   }
+  marked_.clear();
+}
+
+std::optional<Instant> RoutedNetwork::next_timeout() const {
+  std::optional<Instant> next = way_wakes_.next();
+  const std::optional<Instant> router = router_wakes_.next();
+  if (router && (!next || *router < *next)) next = router;
   return next;
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "base/units.h"
@@ -26,6 +27,8 @@
 #include "sim/host.h"
 #include "sim/packet_owner.h"
 #include "sim/packet_pool.h"
+#include "sim/station.h"
+#include "sim/wake_list.h"
 
 namespace brdma::sim {
 
@@ -40,6 +43,9 @@ struct RouterNode {
   std::unique_ptr<fabric::LinkStateAgent> agent{};
   fabric::Processor<PacketIndex> processor{};  // of packets that come to it; not bounded: they pass at once
   fabric::EcnMarks marks;
+  std::vector<Packet> frames_dropped{};  // of models, not reported yet
+  std::uint32_t number = 0;              // in the order of making
+  bool is_marked = false;                // it may have something to report
 };
 
 class RoutedNetwork {
@@ -52,7 +58,7 @@ class RoutedNetwork {
   // Its queues share `memory`; none: each has its own.
   RouterNode& add_router(const fabric::SharedBufferConfig& memory = {});
   // The router has a route to the host from now on; other routers need add_route().
-  void join(Host& host, RouterNode& router, const fabric::LinkConfig& up, const fabric::LinkConfig& down);
+  void join(Station& host, RouterNode& router, const fabric::LinkConfig& up, const fabric::LinkConfig& down);
   void join(RouterNode& a, RouterNode& b, const fabric::LinkConfig& a_to_b, const fabric::LinkConfig& b_to_a);
   // Packets for `prefix` leave `router` by the links to `next`, each flow by one of them.
   void add_route(RouterNode& router, const fabric::Prefix& prefix, const std::vector<RouterNode*>& next);
@@ -66,26 +72,35 @@ class RoutedNetwork {
   using ReportHandler = std::function<void(const RouterNode& router, const fabric::ActiveFeedback& report)>;
   void answer_inquiries(const fabric::LinkStateAgent::Config& config, ReportHandler on_report = {});
 
-  [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const Host& to) const;
+  // Makes a notification of a dropped frame of a model, which the router sends (sim/packet_pool.h); none: it sends
+  // none.
+  using FrameNotice = std::function<std::optional<PacketIndex>(const Packet& frame, Instant now)>;
+  void notify_frame_drops(FrameNotice notice) { frame_notice_ = std::move(notice); }
+
+  [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const Station& to) const;
   [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const RouterNode& to) const;
 
   // While the world runs. A cut drops the packets on the link, in both directions; routes stay. A link's original rate
   // remains its rate for link-state agents when it gets slower.
   void set_up(RouterNode& a, RouterNode& b, bool up);
   void configure(RouterNode& from, RouterNode& to, const fabric::LinkConfig& config, Instant now);
+  // Every link: `change` is called with its configuration.
+  void configure_all(const std::function<void(fabric::LinkConfig&)>& change);
+  // Of all links together.
+  [[nodiscard]] fabric::LinkCounters counters() const;
   [[nodiscard]] std::uint64_t lost_by_cut(const RouterNode& from, const RouterNode& to) const;
   // The port towards `to`, in its agent's view.
   [[nodiscard]] fabric::PortFacts facts(const RouterNode& from, const RouterNode& to, Instant now);
 
   // --- for the world ---
-  void send(const Host& from, PacketIndex packet, Instant now);  // a host without a link: lost
+  void send(const Station& from, PacketIndex packet, Instant now);  // a host without a link: lost
   void deliver(Instant now);
   void send_notices(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 
  private:
   struct End {
-    Host* host = nullptr;
+    Station* host = nullptr;
     RouterNode* router = nullptr;
     friend bool operator==(const End&, const End&) = default;
   };
@@ -100,6 +115,14 @@ class RoutedNetwork {
   [[nodiscard]] std::uint32_t port_to(const RouterNode& from, const End& to) const;
   [[nodiscard]] Way& way_to(const RouterNode& from, const RouterNode& to);
   [[nodiscard]] const fabric::Link<PacketIndex>& find(const RouterNode& from, const End& to) const;
+  void arrange(std::size_t way, Instant now);  // sets the time of its next work
+  void enter(std::size_t way, PacketIndex packet, Instant now);
+  void poll(std::size_t way, Instant now);
+  void advance(std::size_t way, Instant now);      // memory of what has left is free
+  void mark(RouterNode& router);                   // it may have something to report
+  void schedule(RouterNode& router, Instant now);  // likewise, and its times may have changed
+  void report(RouterNode& router, Instant now);
+  [[nodiscard]] static std::optional<Instant> next_timeout(const RouterNode& router);
   void process(RouterNode& router, PacketIndex packet, Instant now);
   void route(RouterNode& router, PacketIndex packet, Instant now);
   void pass_agent(RouterNode& router, PacketIndex packet, const fabric::FiveTuple& flow, std::uint32_t port,
@@ -112,7 +135,12 @@ class RoutedNetwork {
   std::uint64_t seed_;
   std::vector<std::unique_ptr<RouterNode>> routers_;
   std::vector<Way> ways_;
+  std::unordered_map<const Station*, std::size_t> uplinks_;  // a host's first way
+  WakeList way_wakes_, router_wakes_;
+  std::vector<std::uint32_t> marked_;  // routers
   ReportHandler on_report_;
+  FrameNotice frame_notice_;
+  Instant now_;  // of the last deliver()
 };
 
 }  // namespace brdma::sim

@@ -17,22 +17,26 @@ void earliest(std::optional<Instant>& next, std::optional<Instant> other) {
 }  // namespace
 
 World::~World() {
-  for (auto& connection : connections_) connection.link->clear(pool_);
+  for (auto& connection : links_.all) connection.link->clear(pool_);
 }
 
 Host& World::add_host(const HostConfig& config) {
-  return *hosts_.emplace_back(std::make_unique<Host>(config, pool_, trace_, observers_));
+  auto made = std::make_unique<Host>(config, pool_, trace_, observers_);
+  Host& host = *hosts_.emplace_back(made.get());
+  stations_.add(std::move(made));
+  return host;
 }
 
 void World::join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabric::LinkConfig& b_to_a) {
   const auto number = [this](const Host& host) {
-    const auto is_it = [&host](const auto& own) { return own.get() == &host; };
+    const auto is_it = [&host](const Host* own) { return own == &host; };
     return std::to_string(std::find_if(hosts_.begin(), hosts_.end(), is_it) - hosts_.begin());
   };
   const auto make = [&](Host& from, Host& to, const fabric::LinkConfig& config) {
     const std::string name = "link " + number(from) + " to " + number(to);
-    connections_.push_back({&from, &to, std::make_unique<fabric::Link<PacketIndex>>(config, seed_, name),
-                            std::make_unique<fabric::PathMap>()});
+    links_.by_sender[&from].push_back(static_cast<std::uint32_t>(links_.all.size()));
+    links_.all.push_back({&from, &to, std::make_unique<fabric::Link<PacketIndex>>(config, seed_, name),
+                          std::make_unique<fabric::PathMap>()});
   };
   make(a, b, a_to_b);
   make(b, a, b_to_a);
@@ -44,25 +48,30 @@ RoutedNetwork& World::route_hosts() {
 }
 
 SwitchedNetwork& World::switch_hosts(const fabric::NetworkConfig& config) {
-  std::vector<Host*> hosts;
-  for (const auto& host : hosts_) hosts.push_back(host.get());
-  switched_ = std::make_unique<SwitchedNetwork>(pool_, std::move(hosts), config);
+  switched_ = std::make_unique<SwitchedNetwork>(pool_, hosts_, config);
   return *switched_;
 }
 
 World::Connection& World::connection(const Host& from, const Host& to) {
-  const auto found = std::find_if(connections_.begin(), connections_.end(),
-                                  [&](const Connection& c) { return c.from == &from && c.to == &to; });
-  BRDMA_CHECK(found != connections_.end());
-  return *found;
+  for (const std::uint32_t number : links_.by_sender[&from]) {
+    if (links_.all[number].to == &to) return links_.all[number];
+  }
+  BRDMA_CHECK(false);
 }
 
 void World::configure_link(const Host& from, const Host& to, const fabric::LinkConfig& config) {
-  connection(from, to).link->configure(config);
+  Connection& changed = connection(from, to);
+  changed.link->advance(links_.polled);  // what has left keeps its time
+  changed.link->configure(config);
+  arrange(changed);
 }
 
 void World::configure_links(const fabric::LinkConfig& config) {
-  for (auto& connection : connections_) connection.link->configure(config);
+  for (auto& connection : links_.all) {
+    connection.link->advance(links_.polled);
+    connection.link->configure(config);
+    arrange(connection);
+  }
 }
 
 fabric::LinkCounters World::link_counters(const Host& from, const Host& to) const {
@@ -98,15 +107,12 @@ void World::run_for(Duration how_long) {
   now_ = deadline;
 }
 
-std::optional<Instant> World::next_instant() const {
+std::optional<Instant> World::next_instant() {
   std::optional<Instant> next = actions_.next();
-  for (const auto& connection : connections_) {
-    earliest(next, connection.link->next_timeout());
-    if (connection.notifier) earliest(next, connection.notifier->next_timeout());
-  }
+  earliest(next, links_.wakes.next());
   if (switched_) earliest(next, switched_->next_timeout());
   if (routed_) earliest(next, routed_->next_timeout());
-  for (const auto& host : hosts_) earliest(next, host->next_wake(now_));
+  earliest(next, stations_.next(now_));
   return next;
 }
 
@@ -126,18 +132,29 @@ bool World::step(Instant deadline) {
 }
 
 void World::deliver() {
-  for (auto& connection : connections_) {
+  links_.polled = now_;
+  links_.wakes.begin_pass(now_);
+  while (const auto number = links_.wakes.next_due()) {
+    Connection& connection = links_.all[*number];
     PacketOwner mine = owner(connection);
     while (const auto packet = connection.link->poll(now_, mine)) connection.to->handle_arrival(*packet, now_);
+    arrange(connection);
   }
   if (switched_) switched_->deliver(now_);
   if (routed_) routed_->deliver(now_);
 }
 
+void World::arrange(Connection& connection) {
+  std::optional<Instant> next = connection.link->next_timeout();
+  if (connection.notifier) earliest(next, connection.notifier->next_timeout());
+  links_.wakes.set(static_cast<std::uint32_t>(&connection - links_.all.data()), next, now_);
+}
+
 void World::run_hosts() {
-  for (auto& host : hosts_) {
-    host->run(now_, [&](PacketIndex packet) { send(*host, packet); });
-  }
+  stations_.run_due(now_, [this](Station& station) {
+    const auto forward = [&](PacketIndex packet) { send(station, packet); };
+    station.run(now_, forward);
+  });
 }
 
 PacketOwner World::owner(const Connection& connection) {
@@ -145,15 +162,17 @@ PacketOwner World::owner(const Connection& connection) {
 }
 
 // A packet for an address that no link leads to is lost, as on a network.
-void World::send(const Host& from, PacketIndex packet) {
-  if (filter_ && !filter_(from, pool_[packet])) return pool_.give_back(packet);
-  if (switched_) return switched_->send(from, packet, wire_bytes(pool_[packet]), now_);
+void World::send(const Station& from, PacketIndex packet) {
+  const Host* const host = from.engine_host();
+  if (filter_ && host != nullptr && !filter_(*host, pool_[packet])) return pool_.give_back(packet);
   if (routed_) return routed_->send(from, packet, now_);
-  const auto found = std::find_if(connections_.begin(), connections_.end(), [&](const Connection& c) {
-    return c.from == &from && c.to->address() == pool_[packet].destination;
-  });
-  if (found == connections_.end()) return pool_.give_back(packet);
-  enter_link(*found, packet);
+  if (host == nullptr) return pool_.give_back(packet);
+  if (switched_) return switched_->send(*host, packet, wire_bytes(pool_[packet]), now_);
+  for (const std::uint32_t number : links_.by_sender[host]) {
+    Connection& connection = links_.all[number];
+    if (connection.to->address() == pool_[packet].destination) return enter_link(connection, packet);
+  }
+  pool_.give_back(packet);
 }
 
 void World::enter_link(Connection& connection, PacketIndex packet) {
@@ -161,10 +180,14 @@ void World::enter_link(Connection& connection, PacketIndex packet) {
       connection.link->config().paths > 1 ? connection.paths->find(1, pool_[packet].source_port) : std::uint32_t{0};
   PacketOwner mine = owner(connection);
   connection.link->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/true, now_, mine, flow);
+  arrange(connection);
 }
 
 void World::notify_drops(const fabric::DropNotifier::Config& config) {
-  for (auto& connection : connections_) connection.notifier = std::make_unique<fabric::DropNotifier>(config);
+  for (auto& connection : links_.all) {
+    connection.notifier = std::make_unique<fabric::DropNotifier>(config);
+    links_.notify = true;
+  }
 }
 
 const fabric::DropNotifier* World::drop_notifier(const Host& from, const Host& to) const {
@@ -173,7 +196,7 @@ const fabric::DropNotifier* World::drop_notifier(const Host& from, const Host& t
 
 void World::translate_marks(const fabric::RttTranslator::Config& config) {
   for (auto& translator : translators_) translator->configure(config.increment, config.rewrite);
-  for (auto& connection : connections_) {
+  for (auto& connection : links_.all) {
     connection.translator = this->connection(*connection.to, *connection.from).translator;
     if (connection.translator != nullptr) continue;
     connection.translator = translators_.emplace_back(std::make_unique<fabric::RttTranslator>(config)).get();
@@ -187,17 +210,20 @@ const fabric::RttTranslator* World::translator(const Host& a, const Host& b) con
 void World::send_notices() {
   if (switched_) switched_->send_notices(now_);
   if (routed_) routed_->send_notices(now_);
-  for (const auto& connection : connections_) {
+  if (!links_.notify) return;
+  for (Connection& connection : links_.all) {
     if (!connection.notifier) continue;
     connection.notifier->handle_timeout(now_);
     while (const auto notice = connection.notifier->poll()) send_notice(connection, *notice);
+    arrange(connection);
   }
 }
 
 void World::send_notice(const Connection& about, const fabric::DropNotice& notice) {
   const PacketIndex packet = take_notice(pool_, notice);
-  connection(*about.to, *about.from)
-      .link->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/false, now_, pool_);
+  Connection& back = connection(*about.to, *about.from);
+  back.link->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/false, now_, pool_);
+  arrange(back);
 }
 
 }  // namespace brdma::sim

@@ -4,6 +4,8 @@
 // Order at one instant: arriving packets (in the order of the links' making), then scheduled actions (in the order of
 // scheduling), then hosts (in order). Each host receives the packets in its socket, fires its timeouts and sends until
 // it has nothing more to send. The link judges every packet of a batch singly.
+// The cost of an instant grows with what happens at it, and with the logarithm of the number of links; and with that of
+// hosts, but only after run_only_due() (station_list.h).
 //
 // The user makes hosts and links, posts work to the hosts' engines, calls touch() where it did, and runs the world.
 #pragma once
@@ -13,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/units.h"
@@ -25,8 +28,10 @@
 #include "sim/packet_owner.h"
 #include "sim/packet_pool.h"
 #include "sim/routed_network.h"
+#include "sim/station_list.h"
 #include "sim/switched_network.h"
 #include "sim/trace_recorder.h"
+#include "sim/wake_list.h"
 
 namespace brdma::sim {
 
@@ -36,6 +41,9 @@ class World {
   ~World();
 
   Host& add_host(const HostConfig& config);
+  // Another kind of host. It needs a routed network.
+  Station& add_station(std::unique_ptr<Station> station) { return stations_.add(std::move(station)); }
+  void run_only_due() { stations_.run_only_due(); }
   // Both directions; a link's random streams are made from the seed and the hosts' numbers.
   void join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabric::LinkConfig& b_to_a);
   // Instead of links: all hosts made so far are behind the ports of one switch, in their order.
@@ -68,6 +76,8 @@ class World {
   void stop(Host& host, Duration how_long) { host.stop_until(now_ + how_long); }  // its machine reports it as stopped
 
   [[nodiscard]] Instant now() const { return now_; }
+  // The stations that have run at the last instant: for `done` of run_until().
+  [[nodiscard]] const std::vector<Station*>& ran() const { return stations_.ran(); }
   [[nodiscard]] TraceRecorder& trace() { return trace_; }
   [[nodiscard]] PacketPool& packets() { return pool_; }
 
@@ -87,12 +97,20 @@ class World {
     std::unique_ptr<fabric::DropNotifier> notifier{};
     fabric::RttTranslator* translator = nullptr;  // of both directions
   };
-  [[nodiscard]] std::optional<Instant> next_instant() const;
+  struct Links {
+    std::vector<Connection> all;
+    std::unordered_map<const Host*, std::vector<std::uint32_t>> by_sender;
+    WakeList wakes;
+    bool notify = false;  // some have a notifier
+    Instant polled;       // the last time
+  };
+  [[nodiscard]] std::optional<Instant> next_instant();
   // Runs the next instant if it is not after `deadline`.
   bool step(Instant deadline);
   void deliver();
   void run_hosts();
-  void send(const Host& from, PacketIndex packet);
+  void arrange(Connection& connection);  // sets the time of its next work
+  void send(const Station& from, PacketIndex packet);
   void enter_link(Connection& connection, PacketIndex packet);
   [[nodiscard]] PacketOwner owner(const Connection& connection);
   void send_notices();
@@ -106,8 +124,9 @@ class World {
   EventQueue actions_;
   Filter filter_;
   std::vector<Observer*> observers_;
-  std::vector<std::unique_ptr<Host>> hosts_;
-  std::vector<Connection> connections_;
+  std::vector<Host*> hosts_;  // those of the stations that have an engine
+  StationList stations_;
+  Links links_;
   std::vector<std::unique_ptr<fabric::RttTranslator>> translators_;
   std::unique_ptr<SwitchedNetwork> switched_;
   std::unique_ptr<RoutedNetwork> routed_;

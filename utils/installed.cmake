@@ -1,6 +1,6 @@
 # The files that `cmake --install` installs, so far as they depend on the prefix, which is known only then; and its
 # checks before it writes anything.
-add_custom_target(brdma_programs DEPENDS brdma brdmad brdma-switch brdma-controller brdma-perf bitmaprdma)
+add_custom_target(brdma_programs DEPENDS brdma brdmad brdma-switch brdma-controller brdma-perf brdma-sim bitmaprdma)
 if(PROMETHEUS_FOUND)
   add_dependencies(brdma_programs brdma-metrics)
   set(optional_programs bin/brdma-metrics)
@@ -8,7 +8,7 @@ endif()
 
 # Half an installation is worse than none.
 install(CODE "
-  foreach(file bin/brdma bin/brdmad bin/brdma-switch bin/brdma-controller bin/brdma-perf ${optional_programs} lib/libbitmaprdma.so)
+  foreach(file bin/brdma bin/brdmad bin/brdma-switch bin/brdma-controller bin/brdma-perf bin/brdma-sim ${optional_programs} lib/libbitmaprdma.so)
     if(NOT EXISTS \"${CMAKE_BINARY_DIR}/\${file}\")
       message(FATAL_ERROR \"\${file} is not built, and nothing is installed. First: cmake --build '${CMAKE_BINARY_DIR}' --target brdma_programs\")
     endif()

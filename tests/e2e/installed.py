@@ -18,7 +18,7 @@ import tempfile
 
 AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 SYS_MOUNT_SETATTR = 442
-PROGRAMS = ["brdma", "brdmad", "brdma-switch", "brdma-controller", "brdma-perf"]
+PROGRAMS = ["brdma", "brdmad", "brdma-switch", "brdma-controller", "brdma-perf", "brdma-sim"]
 
 
 class Failure(Exception):

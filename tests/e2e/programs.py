@@ -224,7 +224,7 @@ def judge_paths(report, network, program):
 # Copies of the cases' programs, at a place that another user can read: a build directory may be anywhere.
 def for_nobody(build, home):
     os.chmod(home, 0o755)
-    for name in ("bin/brdma", "bin/brdmad", "bin/brdma-switch", "bin/brdma-controller", "bin/brdma-perf", "bin/tcp_echo", "bin/verbs_integrity", "lib/libbitmaprdma.so.1",
+    for name in ("bin/brdma", "bin/brdmad", "bin/brdma-switch", "bin/brdma-controller", "bin/brdma-perf", "bin/brdma-sim", "bin/tcp_echo", "bin/verbs_integrity", "lib/libbitmaprdma.so.1",
                  "share/bitmaprdma/flow-sizes/facebook_webserver.csv", "share/bitmaprdma/flow-sizes/google_all_rpc_w3.csv"):
         os.makedirs(os.path.join(home, os.path.dirname(name)), exist_ok=True)
         shutil.copy(os.path.join(build, name), os.path.join(home, name))

@@ -28,6 +28,7 @@ struct Invocation {
 [[nodiscard]] int metrics_object(Invocation& invocation);
 [[nodiscard]] int run_object(Invocation& invocation);
 [[nodiscard]] int perf_object(Invocation& invocation);
+[[nodiscard]] int sim_object(Invocation& invocation);
 [[nodiscard]] int env_object(Invocation& invocation);
 [[nodiscard]] int enable_object(Invocation& invocation);
 [[nodiscard]] int disable_object(Invocation& invocation);

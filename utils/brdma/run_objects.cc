@@ -1,5 +1,5 @@
 // `brdma run`, `brdma env` and `brdma perf`: programs that see the RDMA devices. `brdma metrics`: the program that
-// serves Prometheus.
+// serves Prometheus. `brdma sim`: the simulator.
 
 #include <algorithm>
 #include <cstdio>
@@ -83,6 +83,18 @@ int perf_object(Invocation& invocation) {
       std::filesystem::directory_iterator{"/sys/class/infiniband", error} != std::filesystem::directory_iterator{};
   if (has_device && !ours) return exec_program(argv.data());
   return exec_with_devices(find_library(), argv.data());
+}
+
+// Another program, so that nothing of this one needs the simulator.
+int sim_object(Invocation& invocation) {
+  std::vector<std::string> command{find_own_program("brdma-sim")};
+  for (std::string& word : invocation.words.take_rest()) command.push_back(std::move(word));
+  if (command.size() == 1) throw UsageError(grammar::usage("sim"));
+  if (invocation.style.json) command.emplace_back("--json");
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return exec_program(argv.data());
 }
 
 int env_object(Invocation& invocation) {

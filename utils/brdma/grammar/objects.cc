@@ -4,6 +4,7 @@
 
 #include "grammar/lab_commands.h"
 #include "grammar/more.h"
+#include "grammar/sim_commands.h"
 #include "grammar/table.h"
 
 namespace brdma::grammar {
@@ -169,6 +170,8 @@ constexpr std::array<std::string_view, 2> kEventExamples{"brdma event since 10m 
 constexpr std::array<std::string_view, 2> kTopExamples{"brdma top --interval 500", "brdma -j top --once"};
 constexpr std::array<std::string_view, 2> kLabExamples{"brdma lab pair --loss 1% -- ib_write_bw -s 65536",
                                                        "brdma lab up --hosts 3 --delay 50us"};
+constexpr std::array<std::string_view, 2> kSimExamples{
+    "brdma sim run incast.toml -o result", "brdma sim sweep tree.toml --loads 0.1..0.9 --seeds 1..10 -o results"};
 constexpr std::array<std::string_view, 1> kCompletionExamples{"eval \"$(brdma completion bash)\""};
 
 constexpr std::array kObjects{
@@ -219,6 +222,12 @@ constexpr std::array kObjects{
            kTopExamples},
     Object{"perf", perf_object, "measures a device, any that libibverbs finds", kPerf,
            "It is the program brdma-perf. Where there is no verbs device, or with --ours, it runs under the library."},
+    Object{
+        "sim", sim_object, "simulates a network and flows from a scenario file", kSim,
+        "It is the program brdma-sim, which has --help and --version, too. docs/howto/simulator.md describes scenarios and results.\n\n"
+        "The points of a sweep are processes of their own. A point that is done is not repeated, so further machines "
+        "and later calls continue where others ended.",
+        kSimExamples},
     Object{"completion",
            completion_object,
            "completion of these words for bash, zsh and fish",

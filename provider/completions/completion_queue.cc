@@ -10,6 +10,7 @@
 #include "events/channel_sleep.h"
 #include "events/event_channels.h"
 #include "verbs/objects.h"
+#include "verbs/placed.h"
 #include "verbs/verbs.h"
 
 namespace brdma::provider {
@@ -97,11 +98,13 @@ Result<CompletionQueue*, Status> ring_in(CompletionQueueObject& cq, OpenDevice& 
 
 // libibverbs fills in the ibv_cq's own members after we return; until then nothing can complete into it.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
-                              const CqOptions& options, std::optional<std::size_t> shard) {
+                              const CqOptions& options, ProtectionDomainObject* pd) {
   OpenDevice& device = device_of(context);
   if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return fail<ibv_cq>(EINVAL);
   if (vector < 0 || vector >= context->num_comp_vectors) return fail<ibv_cq>(EINVAL);
-  auto cq = std::make_unique<CompletionQueueObject>();
+  std::optional<std::size_t> shard = pd == nullptr ? std::nullopt : shard_of(*pd);
+  auto cq = make_object<CompletionQueueObject>(pd);
+  if (cq == nullptr) return nullptr;
   cq->alone = device.shards().size() == 1;
   cq->options = options;
   cq->core.cq.cqe = static_cast<int>(capacity_for(entries));
@@ -126,7 +129,7 @@ ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channe
 extern "C" {
 
 ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector) {
-  return make_completion_queue(context, entries, channel, vector, {}, std::nullopt);
+  return make_completion_queue(context, entries, channel, vector, {}, nullptr);
 }
 
 int destroy_cq(ibv_cq* ibv) {
@@ -146,7 +149,7 @@ int destroy_cq(ibv_cq* ibv) {
   purge_events(cq, device);
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->comp_events_completed, cq.completion_events_written);
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->async_events_completed, cq.async_events_written);
-  delete &cq;
+  delete_object(&cq);
   return 0;
 }
 

@@ -99,10 +99,10 @@ int check(const ibv_cq_init_attr_ex& wanted, std::uint32_t flags) {
   return wanted.cqe > kCompletionsMax ? EINVAL : 0;
 }
 
-// With the thread of the parent domain, if one is named.
-std::optional<std::size_t> shard_of(const ibv_cq_init_attr_ex& wanted) {
+// Of its thread, and of its memory.
+ProtectionDomainObject* domain_of(const ibv_cq_init_attr_ex& wanted) {
   const bool named = (wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 && wanted.parent_domain != nullptr;
-  return named ? provider::shard_of(object_of(wanted.parent_domain)) : std::nullopt;
+  return named ? &object_of(wanted.parent_domain) : nullptr;
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
   const CqOptions options{.stamped = (wanted->wc_flags & kTimestamps) != 0,
                           .ignore_overrun = (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0};
   ibv_cq* ibv = make_completion_queue(context, static_cast<int>(wanted->cqe), wanted->channel,
-                                      static_cast<int>(wanted->comp_vector), options, shard_of(*wanted));
+                                      static_cast<int>(wanted->comp_vector), options, domain_of(*wanted));
   if (ibv == nullptr) return nullptr;
   CompletionQueueObject& cq = object_of(ibv);
   cq.poller = std::move(poller);

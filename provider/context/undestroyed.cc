@@ -64,7 +64,7 @@ void Undestroyed::destroy_all(Shards& shards, WriteWatches& watches) {
   }
   for (CompletionQueueObject* cq : std::exchange(completion_queues, {})) destroy(*cq);
   for (MemoryRegionObject* mr : std::exchange(regions, {})) destroy(*mr, shards);
-  for (DeviceMemoryObject* dm : std::exchange(device_memories, {})) {
+  for (const auto& dm : std::exchange(device_memories, {})) {
     dm->mapping.reset();
     dm->pages.reset();
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <unordered_set>
 
 namespace brdma::provider {
@@ -11,7 +12,7 @@ namespace brdma::provider {
 class Shards;
 class WriteWatches;
 struct CompletionQueueObject;
-struct DeviceMemoryObject;
+struct DeviceMemory;
 struct MemoryRegionObject;
 struct MemoryWindowObject;
 struct ProtectionDomainObject;
@@ -24,7 +25,7 @@ struct Undestroyed {
   std::unordered_set<ThreadDomainObject*> thread_domains;
   std::unordered_set<ProtectionDomainObject*> domains;
   std::unordered_set<MemoryRegionObject*> regions;
-  std::unordered_set<DeviceMemoryObject*> device_memories;
+  std::unordered_set<std::shared_ptr<DeviceMemory>> device_memories;
   std::size_t device_memory_bytes = 0;  // of all of them
   std::unordered_set<MemoryWindowObject*> windows;
   std::unordered_set<CompletionQueueObject*> completion_queues;

@@ -13,7 +13,8 @@
 #include "verbs/objects.h"
 #include "verbs/verbs.h"
 
-namespace brdma::provider::verbs {
+namespace brdma::provider {
+namespace verbs {
 namespace {
 
 constexpr std::uint64_t kUnit = 4;  // copies begin and end at a multiple of it
@@ -21,7 +22,7 @@ constexpr std::uint32_t kLogAlignMax = 12;
 
 // The part of a copy inside the memory; null: it is not inside, or not of whole units.
 std::byte* place_of(ibv_dm* dm, std::uint64_t offset, std::size_t length) {
-  const std::span<std::byte> all = object_of(dm).mapping->bytes();
+  const std::span<std::byte> all = object_of(dm).memory->mapping->bytes();
   if (offset % kUnit != 0 || length % kUnit != 0 || offset > all.size() || length > all.size() - offset) return nullptr;
   return all.data() + offset;
 }
@@ -49,6 +50,21 @@ Result<io::FileDescriptor, Status> make_pages(std::size_t bytes) {
 }
 
 }  // namespace
+}  // namespace verbs
+
+ibv_dm* make_device_memory_object(ibv_context* context, const std::shared_ptr<DeviceMemory>& memory, bool imported) {
+  auto dm = std::make_unique<DeviceMemoryObject>();
+  dm->memory = memory;
+  dm->imported = imported;
+  dm->core.dm = {.context = context,
+                 .memcpy_to_dm = &verbs::copy_in,
+                 .memcpy_from_dm = &verbs::copy_out,
+                 .comp_mask = IBV_DM_MASK_HANDLE,
+                 .handle = memory->handle};
+  return &dm.release()->core.dm;
+}
+
+namespace verbs {
 
 extern "C" {
 
@@ -64,17 +80,13 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* wanted) {
   if (!pages) return fail<ibv_dm>(pages.reason().error());
   auto mapping = MappedMemory::map(pages.value().get(), 0, wanted->length, true);
   if (!mapping) return fail<ibv_dm>(mapping.reason().error());
-  auto dm = std::make_unique<DeviceMemoryObject>();
-  dm->mapping = mapping.value();
-  dm->pages = std::move(pages).value();
-  dm->core.dm = {.context = context,
-                 .memcpy_to_dm = &copy_in,
-                 .memcpy_from_dm = &copy_out,
-                 .comp_mask = IBV_DM_MASK_HANDLE,
-                 .handle = device.next_handle()};
+  auto memory = std::make_shared<DeviceMemory>();
+  memory->mapping = mapping.value();
+  memory->pages = std::move(pages).value();
+  memory->handle = device.next_handle();
   all.device_memory_bytes += wanted->length;
-  all.device_memories.insert(dm.get());
-  return &dm.release()->core.dm;
+  all.device_memories.insert(memory);
+  return make_device_memory_object(context, memory, false);
 }
 
 int free_dm(ibv_dm* ibv) {
@@ -82,35 +94,39 @@ int free_dm(ibv_dm* ibv) {
   {
     OpenDevice& device = device_of(ibv->context);
     const std::lock_guard held(device.objects());
-    if (dm.regions != 0) return EBUSY;
-    device.undestroyed().device_memory_bytes -= dm.mapping->bytes().size();
-    device.undestroyed().device_memories.erase(&dm);
+    if (dm.memory->freed) return ENOENT;
+    if (dm.memory->regions != 0) return EBUSY;
+    dm.memory->freed = true;
+    device.undestroyed().device_memory_bytes -= dm.memory->mapping->bytes().size();
+    device.undestroyed().device_memories.erase(dm.memory);
   }
   delete &dm;
   return 0;
 }
 
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* ibv, std::uint64_t offset, std::size_t length, unsigned access) {
-  DeviceMemoryObject& dm = object_of(ibv);
+  const std::shared_ptr<DeviceMemory> memory = object_of(ibv).memory;
   if ((access & IBV_ACCESS_ZERO_BASED) == 0 || pd->context != ibv->context) return fail<ibv_mr>(EINVAL);
   const std::lock_guard held(device_of(pd->context).objects());
-  const std::span<std::byte> all = dm.mapping->bytes();
+  if (memory->freed) return fail<ibv_mr>(ENOENT);
+  const std::span<std::byte> all = memory->mapping->bytes();
   if (offset > all.size() || length > all.size() - offset) return fail<ibv_mr>(EINVAL);
   const RegionOrigin origin{.type = RegionType::kMapped,
                             .length = length,
                             .access = static_cast<int>(access),
-                            .mapping = dm.mapping,
-                            .device_memory = &dm};
+                            .mapping = memory->mapping,
+                            .device_memory = memory};
   ibv_mr* const mr = add_region(pd, origin, all.data() + offset, 0);
-  if (mr != nullptr) ++dm.regions;
+  if (mr != nullptr) ++memory->regions;
   return mr;
 }
 
 int dm_export_dmabuf_fd(ibv_dm* ibv) {
-  const int fd = ::fcntl(object_of(ibv).pages.get(), F_DUPFD_CLOEXEC, 0);
+  const int fd = ::fcntl(object_of(ibv).memory->pages.get(), F_DUPFD_CLOEXEC, 0);
   return fd;
 }
 
 }  // extern "C"
 
-}  // namespace brdma::provider::verbs
+}  // namespace verbs
+}  // namespace brdma::provider

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "base/check.h"
@@ -36,6 +37,17 @@ constexpr std::uint64_t kAddresses = std::uint64_t{1} << 48;
 #endif
 bool is_implicit(const void* address, std::size_t length, int access) {
   return address == nullptr && length == SIZE_MAX && (access & IBV_ACCESS_ON_DEMAND) != 0;
+}
+
+std::uint32_t handle_of(const ProtectionDomainObject& pd) { return pd.core.handle; }
+std::uint32_t handle_of(const MemoryRegionObject& mr) { return mr.core.mr.handle; }
+
+// The object of a structure, which may be an imported one. Null: another structure's call has destroyed it, and
+// another object may be at its address.
+template <class Object>
+Object* original_of(const std::unordered_set<Object*>& all, Object& given, std::uint32_t handle) {
+  Object* const own = given.imported != nullptr ? given.imported : &given;
+  return all.contains(own) && handle_of(*own) == handle ? own : nullptr;
 }
 
 // Queue pairs of any shard may use it.
@@ -112,11 +124,13 @@ ibv_pd* alloc_pd(ibv_context* context) {
 }
 
 int dealloc_pd(ibv_pd* ibv) {
-  ProtectionDomainObject& pd = object_of(ibv);
   OpenDevice& device = device_of(ibv->context);
   {
     const std::lock_guard held(device.objects());
-    if (pd.parents != 0) return EBUSY;
+    ProtectionDomainObject* const own = original_of(device.undestroyed().domains, object_of(ibv), ibv->handle);
+    if (own == nullptr) return ENOENT;
+    ProtectionDomainObject& pd = *own;
+    if (pd.parents != 0 || pd.placed != 0) return EBUSY;
     if (pd.base != nullptr) {
       --pd.base->parents;
       if (pd.td != nullptr) --pd.td->parents;
@@ -128,7 +142,7 @@ int dealloc_pd(ibv_pd* ibv) {
     }
     device.undestroyed().domains.erase(&pd);
   }
-  delete &pd;
+  delete &object_of(ibv);
   return 0;
 }
 
@@ -197,18 +211,20 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 }
 
 int dereg_mr(abi::VerbsMr* ibv) {
-  MemoryRegionObject& mr = object_of(ibv);
   OpenDevice& device = device_of(ibv->mr.context);
   {
     const std::lock_guard held(device.objects());
-    const Status status = in_all(
-        device.shards(), [&](Engine& engine, std::size_t shard) { return engine.deregister_memory(mr.engine[shard]); });
+    MemoryRegionObject* const own = original_of(device.undestroyed().regions, object_of(ibv), ibv->mr.handle);
+    if (own == nullptr) return ENOENT;
+    const Status status = in_all(device.shards(), [&](Engine& engine, std::size_t shard) {
+      return engine.deregister_memory(own->engine[shard]);
+    });
     if (!status.ok()) return status.error();
-    if (mr.watch != 0) device.write_watches().unwatch(mr.watch);
-    if (mr.device_memory != nullptr) --mr.device_memory->regions;
-    device.undestroyed().regions.erase(&mr);
+    if (own->watch != 0) device.write_watches().unwatch(own->watch);
+    if (own->device_memory != nullptr) --own->device_memory->regions;
+    device.undestroyed().regions.erase(own);
   }
-  delete &mr;
+  delete &object_of(ibv);
   return 0;
 }
 

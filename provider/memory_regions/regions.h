@@ -16,7 +16,7 @@
 
 namespace brdma::provider {
 
-struct DeviceMemoryObject;
+struct DeviceMemory;
 struct MemoryRegionObject;
 
 // enum ibv_mr_type of libibverbs' plugins: what it does with a region's addresses. Only those of the first are the
@@ -29,7 +29,7 @@ struct RegionOrigin {
   std::size_t length = 0;   // likewise
   int access = 0;
   std::shared_ptr<MappedMemory> mapping{};  // lives as long as the region
-  DeviceMemoryObject* device_memory = nullptr;
+  std::shared_ptr<DeviceMemory> device_memory{};
 };
 
 // Calls `act` for each shard's engine, one after the other. Their tables see the same calls, so all refuse alike.
@@ -41,5 +41,8 @@ using MakeRegion = std::function<Result<MemoryRegion*, Status>(Engine&, Protecti
 ibv_mr* add_region(ibv_pd* pd, const RegionOrigin& origin, const MakeRegion& make);
 // A region of `bytes` at `at` that requests address from `iova` on.
 ibv_mr* add_region(ibv_pd* pd, const RegionOrigin& origin, const void* at, std::uint64_t iova);
+
+// device_memory.cc: a structure for that memory. objects() held.
+ibv_dm* make_device_memory_object(ibv_context* context, const std::shared_ptr<DeviceMemory>& memory, bool imported);
 
 }  // namespace brdma::provider

@@ -15,6 +15,7 @@
 #include "plugin/libibverbs.h"
 #include "rdma_cm/server.h"
 #include "verbs/objects.h"
+#include "verbs/placed.h"
 #include "verbs/verbs.h"
 
 namespace brdma::provider {
@@ -56,6 +57,12 @@ int post_nothing(Queue*, WorkRequest* requests, WorkRequest** bad) {
 template <class Core>
 int give_back(Core* core) {
   delete &object_of(core);
+  return 0;
+}
+
+template <class Core>
+int give_back_placed(Core* core) {
+  delete_object(&object_of(core));
   return 0;
 }
 
@@ -107,9 +114,9 @@ void fill_abandoned_operations(abi::OpTable& ops) {
   ops.set("dealloc_td", &give_back<ibv_td>);
   ops.set("dereg_mr", &give_back<abi::VerbsMr>);
   ops.set("destroy_ah", &give_back<ibv_ah>);
-  ops.set("destroy_cq", &give_back<ibv_cq>);
-  ops.set("destroy_qp", &give_back<ibv_qp>);
-  ops.set("destroy_srq", &give_back<ibv_srq>);
+  ops.set("destroy_cq", &give_back_placed<ibv_cq>);
+  ops.set("destroy_qp", &give_back_placed<ibv_qp>);
+  ops.set("destroy_srq", &give_back_placed<ibv_srq>);
   ops.set("free_dm", &give_back<ibv_dm>);
   ops.set("free_context", &verbs::free_context);
 }

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -41,16 +42,32 @@ struct ProtectionDomainObject {
   ProtectionDomainObject* base = nullptr;
   ThreadDomainObject* td = nullptr;
   std::uint32_t parents = 0;  // SharedDevice::objects() held
+  // Of a parent domain: where its objects' memory comes from (placed.h), and how many objects are there.
+  struct Allocators {
+    void* (*alloc)(ibv_pd* pd, void* context, std::size_t bytes, std::size_t alignment, std::uint64_t type) = nullptr;
+    void (*free)(ibv_pd* pd, void* context, void* memory, std::uint64_t type) = nullptr;
+    void* context = nullptr;
+  } allocators{};
+  std::atomic<std::uint32_t> placed{0};
+  ProtectionDomainObject* imported = nullptr;  // another structure's object: that one, if it is still there
 };
 
-struct DeviceMemoryObject;
+// Of any number of structures; each region holds it.
+struct DeviceMemory {
+  std::shared_ptr<MappedMemory> mapping;
+  io::FileDescriptor pages;  // of its memory
+  std::uint32_t handle = 0;
+  std::uint32_t regions = 0;  // made of it; SharedDevice::objects() held, as for the next
+  bool freed = false;
+};
 
 struct MemoryRegionObject {
   abi::VerbsMr core{};
   std::vector<MemoryRegion*> engine;            // in each shard
   WatchNumber watch = 0;                        // SharedDevice::objects() held
   std::shared_ptr<MappedMemory> mapping;        // null: the program's own memory, or none
-  DeviceMemoryObject* device_memory = nullptr;  // likewise
+  std::shared_ptr<DeviceMemory> device_memory;  // likewise
+  MemoryRegionObject* imported = nullptr;       // another structure's object: that one, if it is still there
 };
 
 struct DeviceMemoryObject {
@@ -58,9 +75,8 @@ struct DeviceMemoryObject {
     ibv_dm dm;
     std::byte reserve[64];  // the library's structure of the largest release has 40
   } core{.reserve = {}};
-  std::shared_ptr<MappedMemory> mapping;
-  io::FileDescriptor pages;   // of its memory
-  std::uint32_t regions = 0;  // made of it; SharedDevice::objects() held
+  std::shared_ptr<DeviceMemory> memory;
+  bool imported = false;
 };
 
 struct AddressHandleObject {
@@ -80,11 +96,12 @@ struct CompletionQueueObject {
     std::byte reserve[abi::kObjectReserve];
   } core{.reserve = {}};
   CompletionRings rings;
-  bool alone = true;                   // the device has one shard
-  std::unique_ptr<LazyPoller> poller;  // of ibv_create_cq_ex()
-  CqOptions options;                   // of rings to come
-  std::shared_ptr<EventPipe> channel;  // null: none
-  int channel_fd = -1;                 // the program's descriptor
+  bool alone = true;                            // the device has one shard
+  std::unique_ptr<LazyPoller> poller;           // of ibv_create_cq_ex()
+  ProtectionDomainObject* placed_by = nullptr;  // placed.h
+  CqOptions options;                            // of rings to come
+  std::shared_ptr<EventPipe> channel;           // null: none
+  int channel_fd = -1;                          // the program's descriptor
   // Events written and not purged; OpenDevice::events() held. Destruction waits until the program has acknowledged as
   // many.
   std::uint32_t completion_events_written = 0;
@@ -101,8 +118,9 @@ struct QueuePairObject {
   } core{.reserve = {}};
   Context* context = nullptr;  // of its shard
   QueuePair* engine = nullptr;
-  std::unique_ptr<WorkBuilder> builder;    // of ibv_wr_* functions
-  std::uint32_t async_events_written = 0;  // as above
+  ProtectionDomainObject* placed_by = nullptr;  // placed.h
+  std::unique_ptr<WorkBuilder> builder;         // of ibv_wr_* functions
+  std::uint32_t async_events_written = 0;       // as above
   bool signal_all = false;
   // Granted limits: checked before a list of that length is read.
   std::uint8_t send_sges_max = 0, receive_sges_max = 0;
@@ -120,8 +138,9 @@ struct SharedReceiveQueueObject {
   SharedReceiveQueue* engine = nullptr;
   XrcDomainObject* xrcd = nullptr;  // null: of the basic kind
   std::size_t shard = 0;
-  std::uint32_t async_events_written = 0;  // as above
-  SrqAttributes granted;                   // at creation
+  std::uint32_t async_events_written = 0;       // as above
+  SrqAttributes granted;                        // at creation
+  ProtectionDomainObject* placed_by = nullptr;  // placed.h
 };
 
 static_assert(qp::kSgesMax <= UINT8_MAX);

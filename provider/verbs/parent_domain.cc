@@ -36,22 +36,26 @@ int dealloc_td(ibv_td* ibv) {
   return 0;
 }
 
-// Allocators would be for memory that devices read work requests from; there is none. And none has to be shared with a
-// device outside a confidential guest: a program may allow that it is, and nothing follows.
+// Memory that a program allows to share with a device outside a confidential guest need not be shared: there is none.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* wanted) {
   constexpr std::uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
                                    abi::kParentDomainAllowUnprotected;
   if ((wanted->comp_mask & ~kKnown) != 0) return fail<ibv_pd>(EINVAL);
-  if ((wanted->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0) return fail<ibv_pd>(EOPNOTSUPP);
+  const bool allocates = (wanted->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
+  if (allocates && (wanted->alloc == nullptr || wanted->free == nullptr)) return fail<ibv_pd>(EINVAL);
   if (wanted->pd == nullptr || wanted->pd->context != context) return fail<ibv_pd>(EINVAL);
   if (wanted->td != nullptr && wanted->td->context != context) return fail<ibv_pd>(EINVAL);
-  ProtectionDomainObject& given = object_of(wanted->pd);
+  ProtectionDomainObject& named = object_of(wanted->pd);
+  ProtectionDomainObject& given = named.imported != nullptr ? *named.imported : named;
   OpenDevice& device = device_of(context);
   auto parent = std::make_unique<ProtectionDomainObject>();
   parent->core.context = context;
   parent->core.handle = device.next_handle();
   parent->engine = given.engine;
   parent->base = given.base != nullptr ? given.base : &given;
+  if (allocates) parent->allocators = {.alloc = wanted->alloc, .free = wanted->free};
+  if ((wanted->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0)
+    parent->allocators.context = wanted->pd_context;
   parent->td = wanted->td == nullptr ? nullptr : &object_of(wanted->td);
   const std::lock_guard held(device.objects());
   ++parent->base->parents;

@@ -118,6 +118,13 @@ int query_rt_values(ibv_context*, ibv_values_ex* values) {
   return 0;
 }
 
+// Release 62. In units of 100 Mbit/s: the interface's own, which no width and speed of a link can name exactly.
+int query_port_speed(ibv_context* context, std::uint32_t port, std::uint64_t* speed) {
+  if (port != 1) return EINVAL;
+  *speed = device_of(context).info().speed_mbps / 100;
+  return 0;
+}
+
 // Members one by one: the caller's structure may end before ours does (abi::kPortAttrBytes).
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes) {
   if (port != 1) return EINVAL;

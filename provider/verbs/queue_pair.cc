@@ -6,6 +6,7 @@
 
 #include "qp/state/limits.h"
 #include "verbs/objects.h"
+#include "verbs/placed.h"
 #include "verbs/use_record.h"
 #include "verbs/verbs.h"
 #include "verbs/xrc.h"
@@ -98,7 +99,8 @@ ibv_qp* make_queue_pair(ibv_context* context, ibv_pd* pd, ibv_qp_init_attr& want
   if (const int error = check(context, wanted, xrcd); error != 0) return fail<ibv_qp>(error);
   leave_unused_out(wanted);
   OpenDevice& device = device_of(context);
-  auto qp = std::make_unique<QueuePairObject>();
+  auto qp = make_object<QueuePairObject>(pd == nullptr ? nullptr : &object_of(pd));
+  if (qp == nullptr) return nullptr;
   qp->signal_all = wanted.sq_sig_all != 0;
   const PathMtu active_mtu = device.info().active_mtu;
   const std::lock_guard held(device.objects());
@@ -175,7 +177,7 @@ int destroy_qp(ibv_qp* ibv) {
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->events_completed, qp.async_events_written);
   pthread_mutex_destroy(&ibv->mutex);
   pthread_cond_destroy(&ibv->cond);
-  delete &qp;
+  delete_object(&qp);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "verbs/objects.h"
+#include "verbs/placed.h"
 #include "verbs/verbs.h"
 #include "verbs/xrc.h"
 
@@ -16,7 +17,8 @@ extern "C" {
 // libibverbs fills in the ibv_srq's own members after we return; without queue pairs nothing is raised until then.
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* wanted) {
   OpenDevice& device = device_of(pd->context);
-  auto srq = std::make_unique<SharedReceiveQueueObject>();
+  auto srq = make_object<SharedReceiveQueueObject>(&object_of(pd));
+  if (srq == nullptr) return nullptr;
   const std::lock_guard held(device.objects());
   srq->shard = shard_of(object_of(pd)).value_or(device.least_used_shard());
   srq->context = &device.shards()[srq->shard];
@@ -67,7 +69,7 @@ int destroy_srq(ibv_srq* ibv) {
     if (srq.async_events_written != 0) srq.async_events_written -= device.purge_async_events(ibv);
   }
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->events_completed, srq.async_events_written);
-  delete &srq;
+  delete_object(&srq);
   return 0;
 }
 

@@ -22,6 +22,7 @@ namespace brdma::provider {
 
 class OpenDevice;
 struct CompletionQueueObject;
+struct ProtectionDomainObject;
 
 // Limits of ours that the engine leaves open.
 inline constexpr std::uint32_t kCompletionsMax = 1u << 20;  // entries of a completion queue: 48 MiB
@@ -41,9 +42,10 @@ inline constexpr int kAccessHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDE
 inline constexpr int kWrites =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
-// completion_queue.cc: create_cq with more parameters. `shard`: of its first ring, before it has queue pairs.
+// completion_queue.cc: create_cq with more parameters. `pd`: null, or the domain whose thread's shard its first ring is
+// in, before it has queue pairs, and whose allocator gives its memory.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
-                              const CqOptions& options, std::optional<std::size_t> shard);
+                              const CqOptions& options, ProtectionDomainObject* pd);
 // queue_pair.cc: create_qp with more parameters. `pd` is null, and the completion queues are, where `xrcd` is not: it
 // is an XRC target.
 ibv_qp* make_queue_pair(ibv_context* context, ibv_pd* pd, ibv_qp_init_attr& wanted, ibv_xrcd* xrcd);
@@ -57,6 +59,7 @@ extern "C" {
 int query_device(ibv_context* context, ibv_device_attr* attributes);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attributes,
                     std::size_t bytes);
+int query_port_speed(ibv_context* context, std::uint32_t port, std::uint64_t* speed);
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes);
 void free_context(ibv_context* context);
@@ -68,6 +71,14 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova
 int dereg_mr(abi::VerbsMr* mr);
 int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access);
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count);
+
+// import.cc
+ibv_pd* import_pd(ibv_context* context, std::uint32_t handle);
+void unimport_pd(ibv_pd* pd);
+ibv_mr* import_mr(ibv_pd* pd, std::uint32_t handle);
+void unimport_mr(ibv_mr* mr);
+ibv_dm* import_dm(ibv_context* context, std::uint32_t handle);
+void unimport_dm(ibv_dm* dm);
 
 // null_region.cc, device_memory.cc, dmabuf_region.cc
 ibv_mr* alloc_null_mr(ibv_pd* pd);
@@ -164,6 +175,9 @@ void for_each_operation(const Visit& visit) {
   visit("free_context", &verbs::free_context);
   visit("free_dm", &verbs::free_dm);
   visit("get_srq_num", &verbs::get_srq_num);
+  visit("import_dm", &verbs::import_dm);
+  visit("import_mr", &verbs::import_mr);
+  visit("import_pd", &verbs::import_pd);
   visit("modify_cq", &verbs::modify_cq);
   visit("modify_qp", &verbs::modify_qp);
   visit("modify_srq", &verbs::modify_srq);
@@ -175,6 +189,7 @@ void for_each_operation(const Visit& visit) {
   visit("query_device", &verbs::query_device);
   visit("query_device_ex", &verbs::query_device_ex);
   visit("query_port", &verbs::query_port);
+  visit("query_port_speed", &verbs::query_port_speed);
   visit("query_qp", &verbs::query_qp);
   visit("query_rt_values", &verbs::query_rt_values);
   visit("query_srq", &verbs::query_srq);
@@ -184,6 +199,9 @@ void for_each_operation(const Visit& visit) {
   visit("req_notify_cq", &verbs::req_notify_cq);
   visit("rereg_mr", &verbs::rereg_mr);
   visit("resize_cq", &verbs::resize_cq);
+  visit("unimport_dm", &verbs::unimport_dm);
+  visit("unimport_mr", &verbs::unimport_mr);
+  visit("unimport_pd", &verbs::unimport_pd);
 }
 
 }  // namespace brdma::provider

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "verbs/objects.h"
+#include "verbs/placed.h"
 #include "verbs/verbs.h"
 
 namespace brdma::provider::verbs {
@@ -136,7 +137,8 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted) {
   if (const int error = check(context, *wanted); error != 0) return fail<ibv_srq>(error);
   OpenDevice& device = device_of(context);
   XrcDomainObject& xrcd = object_of(wanted->xrcd);
-  auto srq = std::make_unique<SharedReceiveQueueObject>();
+  auto srq = make_object<SharedReceiveQueueObject>(&object_of(wanted->pd));
+  if (srq == nullptr) return nullptr;
   const std::lock_guard held(device.objects());
   srq->shard = xrcd.domain->shard;
   srq->context = &device.shards()[srq->shard];

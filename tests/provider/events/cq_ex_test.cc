@@ -298,9 +298,6 @@ TEST(Refused, VerbsThatThisDeviceHasNot) {
          return ibv_create_flow_action_esp(context, &action) == nullptr ? errno : 0;
        }},
       {"import_device", [&] { return ibv_import_device(context->cmd_fd) == nullptr ? errno : 0; }},
-      {"import_pd", [&] { return ibv_import_pd(context, 1) == nullptr ? errno : 0; }},
-      {"import_mr", [&] { return ibv_import_mr(side.pd.get(), 1) == nullptr ? errno : 0; }},
-      {"import_dm", [&] { return ibv_import_dm(context, 1) == nullptr ? errno : 0; }},
   };
   for (const auto& [name, call] : calls) {
     errno = 0;

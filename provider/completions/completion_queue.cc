@@ -79,6 +79,10 @@ void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
   if (cq.async_events_written != 0) cq.async_events_written -= device.purge_async_events(self);
 }
 
+std::optional<std::size_t> shard_of_thread(const ProtectionDomainObject* pd) {
+  return pd == nullptr ? std::nullopt : shard_of(*pd);
+}
+
 }  // namespace
 
 // The granted size is the same in every ring.
@@ -102,7 +106,7 @@ ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channe
   OpenDevice& device = device_of(context);
   if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return fail<ibv_cq>(EINVAL);
   if (vector < 0 || vector >= context->num_comp_vectors) return fail<ibv_cq>(EINVAL);
-  std::optional<std::size_t> shard = pd == nullptr ? std::nullopt : shard_of(*pd);
+  std::optional<std::size_t> shard = shard_of_thread(pd);
   auto cq = make_object<CompletionQueueObject>(pd);
   if (cq == nullptr) return nullptr;
   cq->alone = device.shards().size() == 1;

@@ -4,6 +4,13 @@
 #include <cerrno>
 
 namespace brdma {
+namespace {
+
+// The first of those that the next notification is for: of an armed queue one that counts, else the first unpolled one,
+// as what comes before the arming counts as soon as the queue is armed.
+constexpr bool begins(bool armed, bool wakes, bool first_unpolled) { return armed ? wakes : first_unpolled; }
+
+}  // namespace
 
 CompletionQueue::Push CompletionQueue::push_watched(const Completion& completion, bool solicited, Instant now) {
   if (overrun_ || ring_.size() >= entries_) [[unlikely]] {
@@ -18,8 +25,7 @@ CompletionQueue::Push CompletionQueue::push_watched(const Completion& completion
   if (options_.stamped) times_.push_back(now);
   if (solicited) up_to_solicited_ = ring_.size();
   const bool wakes = armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited);
-  // What comes before the arming counts as soon as it is armed.
-  if (gathered_ == 0 && (wakes || (armed_ == Armed::kNo && ring_.size() == up_to_notified_ + 1))) first_ = now;
+  if (gathered_ == 0 && begins(armed_ != Armed::kNo, wakes, ring_.size() == up_to_notified_ + 1)) first_ = now;
   if (!wakes || ++gathered_ < wanted()) return Push::kQuiet;
   notify();
   return Push::kNotify;

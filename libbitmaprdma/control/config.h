@@ -38,6 +38,7 @@ struct Settings {
   DatapathConfig datapath;
   bool loopback_device = false;           // BRDMA_LO: show brdma_lo even where there are other devices
   bool kernel_rdma_cm = false;            // BRDMA_KERNEL_RDMA_CM: the kernel's RDMA-CM serves its own devices
+  bool kernel_devices = true;             // BRDMA_KERNEL_DEVICES: the kernel's own devices are shown beside ours
   std::uint8_t rdma_cm_ack_timeout = 19;  // BRDMA_RDMA_CM_ACK_TIMEOUT: for RDMA-CM's queue pairs, 4.096 us * 2^n
   std::uint32_t port_rate_mbps = 0;       // BRDMA_PORT_RATE_MBPS: rate of the port; 0: its interface's
   std::optional<std::uint64_t> seed;      // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator

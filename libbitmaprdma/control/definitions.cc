@@ -352,6 +352,9 @@ const std::array kDefinitions{
                kNewPrograms},
     Definition{"device.kernel_rdma_cm", "BRDMA_KERNEL_RDMA_CM",
                "Leave RDMA-CM to the kernel, which knows its own devices only.", kernel_rdma_cm(), kNewPrograms},
+    Definition{"device.kernel_devices", "BRDMA_KERNEL_DEVICES",
+               "Show the kernel's own RDMA devices beside these. brdma run hides them unless this is set.",
+               kernel_devices(), kNewPrograms},
     Definition{"rdma_cm.ack_timeout", "BRDMA_RDMA_CM_ACK_TIMEOUT",
                "Local ACK timeout of queue pairs that RDMA-CM connects, 4.096 us * 2^n, where the program names none. "
                "Larger: fewer spurious timeouts, later errors.",

@@ -163,6 +163,11 @@ constexpr ChoiceSetting kernel_rdma_cm() {
           [](Settings& s, std::size_t place) { s.kernel_rdma_cm = place != 0; }};
 }
 
+constexpr ChoiceSetting kernel_devices() {
+  return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.kernel_devices); },
+          [](Settings& s, std::size_t place) { s.kernel_devices = place != 0; }};
+}
+
 // 0 stands for "not set", so that a seed of 0 can't be asked for.
 constexpr NumberSetting seed() {
   return {0, static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()), false,

@@ -22,6 +22,7 @@ struct TreeEntry {
   // Of a directory, 0 = any. libibverbs takes a device for another one when its directory's time has changed, so that
   // time is derived from the device.
   std::int64_t mtime_seconds = 0;
+  bool writable = false;  // a file of mode 644 instead of 444
 };
 
 // A node that opens for everyone as a character device and answers every command with an error: ioctl ENOTTY, write

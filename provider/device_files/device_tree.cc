@@ -22,11 +22,12 @@ constexpr char kTemporaryPrefix[] = "new-";
 constexpr long kIdleSeconds = 24 * 60 * 60;
 constexpr unsigned kAttemptsMax = 4;  // each failure means that another process pruned the tree in between
 
-int write_file(const std::string& path, const std::string& content) {
+int write_file(const std::string& path, const std::string& content, mode_t mode) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
   if (fd < 0) return errno;
   const ssize_t written = ::write(fd, content.data(), content.size());
-  const int error = written == static_cast<ssize_t>(content.size()) ? 0 : (written < 0 ? errno : ENOSPC);
+  int error = written == static_cast<ssize_t>(content.size()) ? 0 : (written < 0 ? errno : ENOSPC);
+  if (error == 0 && ::fchmod(fd, mode) != 0) error = errno;  // whatever the umask
   ::close(fd);
   return error;
 }
@@ -35,9 +36,9 @@ int write_entry(const std::string& root, const TreeEntry& entry) {
   const std::string path = root + "/" + entry.path;
   switch (entry.kind) {
     case TreeEntry::Kind::kDirectory:
-      return ::mkdir(path.c_str(), 0755) == 0 ? 0 : errno;
+      return ::mkdir(path.c_str(), 0755) == 0 && ::chmod(path.c_str(), 0755) == 0 ? 0 : errno;
     case TreeEntry::Kind::kFile:
-      return write_file(path, entry.content);
+      return write_file(path, entry.content, entry.writable ? 0644 : 0444);
     case TreeEntry::Kind::kSymlink:
       return ::symlink(entry.content.c_str(), path.c_str()) == 0 ? 0 : errno;
   }
@@ -112,10 +113,13 @@ int write_tree(const std::string& root, std::span<const TreeEntry> entries) {
     if (const int error = write_entry(root, entry); error != 0) return error;
   }
   // Last, as each new file in a directory changes its time.
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
   for (const TreeEntry& entry : entries) {
-    if (entry.mtime_seconds == 0) continue;
-    const timespec times[2] = {{entry.mtime_seconds, 0}, {entry.mtime_seconds, 0}};
-    if (::utimensat(AT_FDCWD, (root + "/" + entry.path).c_str(), times, 0) != 0) return errno;
+    if (!entry.path.starts_with("sys") && entry.mtime_seconds == 0) continue;
+    const timespec time{entry.mtime_seconds != 0 ? entry.mtime_seconds : now.tv_sec, kTreeNanoseconds};
+    const timespec times[2] = {time, time};
+    if (::utimensat(AT_FDCWD, (root + "/" + entry.path).c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) return errno;
   }
   return 0;
 }

@@ -13,6 +13,10 @@
 
 namespace brdma::preload {
 
+// Of the times of everything below sys: by it a file is known as one of a tree, however it was found (is_of_tree). The
+// kernel's sysfs has no such time, and other files one in a thousand million.
+inline constexpr long kTreeNanoseconds = 424'242'421;
+
 // A tree in use by this process: an open, locked directory. Small; kept for the life of the process.
 class DeviceTree {
  public:

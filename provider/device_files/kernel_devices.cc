@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <memory>
 #include <set>
+#include <string_view>
 
 #include "io/netdev/netdev.h"
 
@@ -40,6 +42,15 @@ std::string first_line(const std::string& path) {
   return all.substr(0, all.find('\n'));
 }
 
+// Entries of a class are links to "../../devices/...". By hand a program resolves the text of ours, which must not lead
+// back to itself. Empty: no link.
+constexpr std::string_view kUpToSys = "../../";
+std::string link_target(const std::string& path) {
+  std::array<char, PATH_MAX> target{};
+  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+  return {target.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
 bool is_our_device(const std::string& name) { return name.starts_with(io::kDevicePrefix); }
 
 }  // namespace
@@ -48,7 +59,10 @@ std::vector<TreeEntry> kernel_devices(const std::string& root) {
   std::vector<TreeEntry> entries;
   const auto show = [&](const char* directory, const std::string& name) {
     const std::string path = directory + ("/" + name);
-    entries.push_back({Kind::kSymlink, path, root + "/" + path, 0});
+    const std::string target = link_target(root + "/" + path);
+    const bool leads_up = target.starts_with(kUpToSys);
+    entries.push_back(
+        {Kind::kSymlink, path, root + (leads_up ? "/sys/" + target.substr(kUpToSys.size()) : "/" + path), 0});
   };
   for (const std::string& name : names_in(root + "/" + kDevices)) {
     if (!is_our_device(name)) show(kDevices, name);

@@ -93,7 +93,7 @@ BRDMA_HOOK int socket(int domain, int type, int protocol) noexcept {
     errno = EPROTONOSUPPORT;
     return -1;
   }
-  const bool beside_kernel = brdma::preload::kernel_has_devices();
+  const bool beside_kernel = brdma::preload::shows_kernel_devices();
   if (beside_kernel) {
     const int kernels = real_socket.get()(domain, type, protocol);
     if (kernels >= 0) return kernels;

@@ -6,9 +6,11 @@
 
 #include <cerrno>
 #include <cstdarg>
+#include <cstring>
 
 #include "preload/descriptors.h"
 #include "preload/real.h"
+#include "preload/sysfs.h"
 #include "preload/view.h"
 #include "rdma_cm/server.h"
 
@@ -42,13 +44,39 @@ BRDMA_REAL(inotify_add_watch);
 
 // Opens the shown path. RDMA-CM's node is no file: an event channel takes its place.
 template <class Open>
-int open_shown(const ShownPath& path, int flags, Open open) {
+int open_shown(const char* written, const ShownPath& path, int flags, Open open) {
+  if (const int error = brdma::preload::check_writing(path, flags); error != 0) {
+    errno = error;
+    return -1;
+  }
+  if ((flags & O_ACCMODE) != O_RDONLY && brdma::preload::is_uevent(path)) return open("/dev/null");
   int fd = path.is_rdma_cm_node() ? brdma::provider::open_cm_channel() : open(path.get());
   if (fd < 0 && path.is_ours() && !path.is_rdma_cm_node() && (errno == ENOENT || errno == EACCES))
     fd = path.open_within(flags);
   if (fd >= 0 && path.is_uverbs_node()) node_marks.mark(fd, Node::kUverbs);
   if (fd >= 0 && path.is_rdma_cm_node()) node_marks.mark(fd, Node::kRdmaCm);
-  return fd;
+  return brdma::preload::with_live_value(fd, written, path, flags);
+}
+
+// The flags of open(2) for a mode of fopen(3).
+int flags_of(const char* mode) { return mode != nullptr && std::strpbrk(mode, "wa+") != nullptr ? O_RDWR : O_RDONLY; }
+
+// fopen(3). A counter's value is a file of its own, which takes the place of the stream's: it has read nothing yet.
+template <class Open>
+FILE* open_stream(const char* written, const ShownPath& shown, const char* mode, Open open) {
+  const int flags = flags_of(mode);
+  if (const int error = brdma::preload::check_writing(shown, flags); error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  FILE* const stream = open(flags != O_RDONLY && brdma::preload::is_uevent(shown) ? "/dev/null" : shown.get());
+  if (stream == nullptr || !brdma::preload::may_move(written, shown)) [[likely]]
+    return stream;
+  const int copy = ::fcntl(::fileno(stream), F_DUPFD_CLOEXEC, 0);
+  const int live = brdma::preload::with_live_value(copy, written, shown, flags | O_CLOEXEC);
+  if (live >= 0 && live != copy) ::dup3(live, ::fileno(stream), std::strchr(mode, 'e') != nullptr ? O_CLOEXEC : 0);
+  if (live >= 0) ::close(live);
+  return stream;
 }
 
 bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
@@ -67,55 +95,59 @@ bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE
 BRDMA_HOOK int open(const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, flags, [&](const char* file) { return real_open.get()(file, flags, mode); });
+  return open_shown(path, shown, flags, [&](const char* file) { return real_open.get()(file, flags, mode); });
 }
 
 BRDMA_HOOK int open64(const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, flags, [&](const char* file) { return real_open64.get()(file, flags, mode); });
+  return open_shown(path, shown, flags, [&](const char* file) { return real_open64.get()(file, flags, mode); });
 }
 
 BRDMA_HOOK int openat(int directory, const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, flags, [&](const char* file) { return real_openat.get()(directory, file, flags, mode); });
+  return open_shown(path, shown, flags,
+                    [&](const char* file) { return real_openat.get()(directory, file, flags, mode); });
 }
 
 BRDMA_HOOK int openat64(int directory, const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, flags, [&](const char* file) { return real_openat64.get()(directory, file, flags, mode); });
+  return open_shown(path, shown, flags,
+                    [&](const char* file) { return real_openat64.get()(directory, file, flags, mode); });
 }
 
 BRDMA_HOOK int __open_2(const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, flags, [&](const char* file) { return real___open_2.get()(file, flags); });
+  return open_shown(path, shown, flags, [&](const char* file) { return real___open_2.get()(file, flags); });
 }
 
 BRDMA_HOOK int __open64_2(const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, flags, [&](const char* file) { return real___open64_2.get()(file, flags); });
+  return open_shown(path, shown, flags, [&](const char* file) { return real___open64_2.get()(file, flags); });
 }
 
 BRDMA_HOOK int __openat_2(int directory, const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, flags, [&](const char* file) { return real___openat_2.get()(directory, file, flags); });
+  return open_shown(path, shown, flags,
+                    [&](const char* file) { return real___openat_2.get()(directory, file, flags); });
 }
 
 BRDMA_HOOK int __openat64_2(int directory, const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, flags, [&](const char* file) { return real___openat64_2.get()(directory, file, flags); });
+  return open_shown(path, shown, flags,
+                    [&](const char* file) { return real___openat64_2.get()(directory, file, flags); });
 }
 
 BRDMA_HOOK FILE* fopen(const char* path, const char* mode) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_fopen.get()(shown.get(), mode);
+  return open_stream(path, shown, mode, [mode](const char* file) { return real_fopen.get()(file, mode); });
 }
 
 BRDMA_HOOK FILE* fopen64(const char* path, const char* mode) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_fopen64.get()(shown.get(), mode);
+  return open_stream(path, shown, mode, [mode](const char* file) { return real_fopen64.get()(file, mode); });
 }
 
 BRDMA_HOOK FILE* freopen(const char* path, const char* mode, FILE* stream) {

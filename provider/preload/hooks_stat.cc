@@ -7,8 +7,10 @@
 
 #include "preload/descriptors.h"
 #include "preload/real.h"
+#include "preload/sysfs.h"
 #include "preload/view.h"
 
+using brdma::preload::as_sysfs;
 using brdma::preload::ShownPath;
 
 // Compiler-made calls, and those of programs built against a glibc older than 2.33; declared nowhere.
@@ -68,7 +70,13 @@ int as_node(int fd, Stat* out, int result) {
   if (result == 0 && brdma::preload::node_marks.node(fd) == brdma::preload::Node::kRdmaCm) [[unlikely]] {
     out->st_mode = (out->st_mode & ~static_cast<mode_t>(S_IFMT)) | S_IFCHR;
   }
-  return result;
+  return as_sysfs(result, out);
+}
+
+// Where the kernel's links would lead.
+char* as_written(char* path) {
+  brdma::preload::hide_tree(path);
+  return path;
 }
 
 }  // namespace
@@ -84,67 +92,67 @@ BRDMA_HOOK int __fxstat64(int version, int fd, struct stat64* out) {
 
 BRDMA_HOOK int stat(const char* path, struct stat* out) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_stat.get()(shown.get(), out);
+  return as_sysfs(real_stat.get()(shown.get(), out), out);
 }
 
 BRDMA_HOOK int stat64(const char* path, struct stat64* out) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_stat64.get()(shown.get(), out);
+  return as_sysfs(real_stat64.get()(shown.get(), out), out);
 }
 
 BRDMA_HOOK int lstat(const char* path, struct stat* out) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_lstat.get()(shown.get(), out);
+  return as_sysfs(real_lstat.get()(shown.get(), out), out);
 }
 
 BRDMA_HOOK int lstat64(const char* path, struct stat64* out) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_lstat64.get()(shown.get(), out);
+  return as_sysfs(real_lstat64.get()(shown.get(), out), out);
 }
 
 BRDMA_HOOK int fstatat(int directory, const char* path, struct stat* out, int flags) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_fstatat.get()(directory, shown.get(), out, flags);
+  return as_sysfs(real_fstatat.get()(directory, shown.get(), out, flags), out);
 }
 
 BRDMA_HOOK int fstatat64(int directory, const char* path, struct stat64* out, int flags) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_fstatat64.get()(directory, shown.get(), out, flags);
+  return as_sysfs(real_fstatat64.get()(directory, shown.get(), out, flags), out);
 }
 
 BRDMA_HOOK int statx(int directory, const char* path, int flags, unsigned mask, struct statx* out) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_statx.get()(directory, shown.get(), flags, mask, out);
+  return as_sysfs(real_statx.get()(directory, shown.get(), flags, mask, out), out);
 }
 
 BRDMA_HOOK int __xstat(int version, const char* path, struct stat* out) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real___xstat.get()(version, shown.get(), out);
+  return as_sysfs(real___xstat.get()(version, shown.get(), out), out);
 }
 
 BRDMA_HOOK int __xstat64(int version, const char* path, struct stat64* out) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real___xstat64.get()(version, shown.get(), out);
+  return as_sysfs(real___xstat64.get()(version, shown.get(), out), out);
 }
 
 BRDMA_HOOK int __lxstat(int version, const char* path, struct stat* out) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real___lxstat.get()(version, shown.get(), out);
+  return as_sysfs(real___lxstat.get()(version, shown.get(), out), out);
 }
 
 BRDMA_HOOK int __lxstat64(int version, const char* path, struct stat64* out) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real___lxstat64.get()(version, shown.get(), out);
+  return as_sysfs(real___lxstat64.get()(version, shown.get(), out), out);
 }
 
 BRDMA_HOOK int __fxstatat(int version, int directory, const char* path, struct stat* out, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real___fxstatat.get()(version, directory, shown.get(), out, flags);
+  return as_sysfs(real___fxstatat.get()(version, directory, shown.get(), out, flags), out);
 }
 
 BRDMA_HOOK int __fxstatat64(int version, int directory, const char* path, struct stat64* out, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real___fxstatat64.get()(version, directory, shown.get(), out, flags);
+  return as_sysfs(real___fxstatat64.get()(version, directory, shown.get(), out, flags), out);
 }
 
 BRDMA_HOOK int access(const char* path, int mode) noexcept {
@@ -187,20 +195,19 @@ BRDMA_HOOK ssize_t __readlinkat_chk(int directory, const char* path, char* out, 
   return real___readlinkat_chk.get()(directory, shown.get(), out, bytes, room);
 }
 
-// The result is in our tree, where later calls find it without a hook.
 BRDMA_HOOK char* realpath(const char* path, char* out) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_realpath.get()(shown.get(), out);
+  return as_written(real_realpath.get()(shown.get(), out));
 }
 
 BRDMA_HOOK char* __realpath_chk(const char* path, char* out, size_t room) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real___realpath_chk.get()(shown.get(), out, room);
+  return as_written(real___realpath_chk.get()(shown.get(), out, room));
 }
 
 BRDMA_HOOK char* canonicalize_file_name(const char* path) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);
-  return real_canonicalize_file_name.get()(shown.get());
+  return as_written(real_canonicalize_file_name.get()(shown.get()));
 }
 
 BRDMA_HOOK int chdir(const char* path) noexcept {

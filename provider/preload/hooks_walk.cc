@@ -1,5 +1,5 @@
 // Hooks: functions that walk directories inside libc, past the hooks of opendir and stat. Only the start is rewritten;
-// the returned names are in our tree, where later calls find them.
+// the names that ftw() gives are in our tree, where later calls find them.
 #include <dirent.h>
 #include <ftw.h>
 #include <glob.h>
@@ -28,6 +28,11 @@ BRDMA_REAL(ftw64);
 BRDMA_REAL_VERSION(nftw, "GLIBC_2.3.3");
 BRDMA_REAL_VERSION(nftw64, "GLIBC_2.3.3");
 
+template <class Glob>
+void hide_trees(const Glob& found) {
+  for (std::size_t i = 0; i < found.gl_pathc; ++i) brdma::preload::hide_tree(found.gl_pathv[found.gl_offs + i]);
+}
+
 }  // namespace
 
 BRDMA_HOOK int scandir(const char* path, dirent*** names, Filter filter, Compare compare) {
@@ -52,12 +57,16 @@ BRDMA_HOOK int scandirat64(int directory, const char* path, dirent64*** names, F
 
 BRDMA_HOOK int glob(const char* pattern, int flags, GlobError on_error, glob_t* out) noexcept {
   const ShownPath shown(pattern, BRDMA_CALLER);
-  return real_glob.get()(shown.get(), flags, on_error, out);
+  const int result = real_glob.get()(shown.get(), flags, on_error, out);
+  if (result == 0 && shown.is_ours()) hide_trees(*out);
+  return result;
 }
 
 BRDMA_HOOK int glob64(const char* pattern, int flags, GlobError on_error, glob64_t* out) noexcept {
   const ShownPath shown(pattern, BRDMA_CALLER);
-  return real_glob64.get()(shown.get(), flags, on_error, out);
+  const int result = real_glob64.get()(shown.get(), flags, on_error, out);
+  if (result == 0 && shown.is_ours()) hide_trees(*out);
+  return result;
 }
 
 BRDMA_HOOK int ftw(const char* path, __ftw_func_t visit, int descriptors) {

@@ -28,16 +28,24 @@ const char* past_component(const char* path, std::string_view name) {
 }
 
 struct Class {
-  std::string_view name, directory;
+  std::string_view name, directory, devices;
 };
 constexpr std::array kClasses{
-    Class{"infiniband", "sys/class/infiniband"},
-    Class{"infiniband_verbs", "sys/class/infiniband_verbs"},
-    Class{"infiniband_mad", "sys/class/infiniband_mad"},
-    Class{"infiniband_ucma", "sys/class/infiniband_ucma"},
+    Class{"infiniband", "sys/class/infiniband", "sys/devices/virtual/infiniband"},
+    Class{"infiniband_verbs", "sys/class/infiniband_verbs", "sys/devices/virtual/infiniband_verbs"},
+    Class{"infiniband_mad", "sys/class/infiniband_mad", ""},
+    Class{"infiniband_ucma", "sys/class/infiniband_ucma", ""},
 };
 constexpr std::string_view kDeviceNodes = "dev/infiniband";
 constexpr std::string_view kDeviceList = "sys/class/infiniband_verbs";
+
+std::optional<Match> match_class(const char* names, std::string_view Class::*directory) {
+  for (const Class& one : kClasses) {
+    const char* const rest = past_component(names, one.name);
+    if (rest != nullptr && !(one.*directory).empty()) return Match{one.*directory, rest};
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -47,14 +55,21 @@ std::optional<Match> match_path(const char* path) {
     if (const char* rest = past_component(below, "infiniband")) return Match{kDeviceNodes, rest};
     return std::nullopt;
   }
-  const char* below = past_component(path, "sys");
+  const char* const below = past_component(path, "sys");
   if (below == nullptr) return std::nullopt;
-  below = past_component(below, "class");
-  if (below == nullptr) return std::nullopt;
-  for (const Class& one : kClasses) {
-    if (const char* rest = past_component(below, one.name)) return Match{one.directory, rest};
+  if (const char* names = past_component(below, "class")) return match_class(names, &Class::directory);
+  if (const char* all = past_component(below, "devices")) {
+    if (const char* names = past_component(all, "virtual")) return match_class(names, &Class::devices);
   }
   return std::nullopt;
+}
+
+bool is_of_devices(const Match& match) { return match.directory.starts_with("sys/devices"); }
+
+std::string_view first_name(const Match& match) {
+  const std::size_t begin = match.rest.find_first_not_of('/');
+  if (begin == std::string_view::npos) return {};
+  return match.rest.substr(begin, match.rest.find('/', begin) - begin);
 }
 
 bool is_uverbs_node(const Match& match) {

@@ -40,6 +40,8 @@ View& view() {
 }
 std::atomic<const DeviceTree*> shown_tree{nullptr};
 std::atomic<dev_t> shown_node{0};
+std::atomic<dev_t> tree_device{0};
+std::atomic<uid_t> tree_owner{0};
 // Making the tree opens files itself: they are the kernel's, and a hook must never wait for itself.
 thread_local bool making_tree = false;
 
@@ -60,6 +62,11 @@ std::vector<std::string> order_of(const std::vector<TreeEntry>& entries) {
   return order;
 }
 
+// The kernel's own devices, as far as programs are to see them.
+std::vector<TreeEntry> shown_kernel_devices() {
+  return control::load_settings().settings.kernel_devices ? kernel_devices() : std::vector<TreeEntry>{};
+}
+
 // With view().lock held.
 void make_tree(const std::vector<DeviceInfo>& devices) {
   struct stat node {};
@@ -69,7 +76,7 @@ void make_tree(const std::vector<DeviceInfo>& devices) {
     return;
   }
   shown_node.store(node.st_rdev, std::memory_order_relaxed);
-  const std::vector<TreeEntry> kernels = kernel_devices();
+  const std::vector<TreeEntry> kernels = shown_kernel_devices();
   std::vector<TreeEntry> entries = device_files(devices, node.st_rdev, !kernels.empty());
   entries.insert(entries.end(), kernels.begin(), kernels.end());
   const std::uint64_t hash = hash_of(entries);
@@ -82,7 +89,13 @@ void make_tree(const std::vector<DeviceInfo>& devices) {
   }
   view().hash = hash;
   view().order = order_of(entries);
-  shown_tree.store(new DeviceTree(std::move(tree).value()), std::memory_order_release);
+  auto* const made = new DeviceTree(std::move(tree).value());
+  struct stat root {};
+  if (::syscall(SYS_fstat, made->fd(), &root) == 0) {
+    tree_device.store(root.st_dev, std::memory_order_relaxed);
+    tree_owner.store(root.st_uid, std::memory_order_relaxed);
+  }
+  shown_tree.store(made, std::memory_order_release);
 }
 
 std::size_t gid_count(const provider::DeviceList& devices) {
@@ -114,7 +127,7 @@ const DeviceTree* tree_for(const Match& match) {
     const std::lock_guard guard(view().lock);
     const provider::DeviceList devices = listing ? provider::read_devices() : provider::current_devices();
     show(devices);
-    if (listing && devices->empty() && kernel_devices().empty())
+    if (listing && devices->empty() && shown_kernel_devices().empty())
       complain_once("no RDMA device: " + io::no_device_reason());
   }
   making_tree = false;
@@ -122,11 +135,26 @@ const DeviceTree* tree_for(const Match& match) {
   return shown_tree.load(std::memory_order_acquire);
 }
 
+// Whether the name behind the class is in the tree. The directory itself is.
+bool has_entry(const DeviceTree& tree, const Match& match) {
+  std::string entry{match.directory};
+  entry.append("/").append(first_name(match));
+  return ::syscall(SYS_faccessat, tree.fd(), entry.c_str(), F_OK) == 0;  // no hook: the name is the tree's
+}
+
 }  // namespace
 
-bool kernel_has_devices() {
+void hide_tree(char* text) {
+  const DeviceTree* const tree = shown_tree.load(std::memory_order_acquire);
+  if (text == nullptr || tree == nullptr) return;
+  const std::string_view path{text}, root{tree->root()};
+  if (!path.starts_with(root) || !path.substr(root.size()).starts_with("/sys/")) return;
+  std::memmove(text, text + root.size(), path.size() - root.size() + 1);
+}
+
+bool shows_kernel_devices() {
   const bool was_making = std::exchange(making_tree, true);
-  const bool has = !kernel_devices().empty();
+  const bool has = !shown_kernel_devices().empty();
   making_tree = was_making;
   return has;
 }
@@ -144,6 +172,12 @@ void refresh() {
     }
   }
   making_tree = false;
+}
+
+bool is_of_tree(dev_t device, uid_t owner, nlink_t links) {
+  if (shown_tree.load(std::memory_order_acquire) == nullptr) return false;
+  const bool has_place = links == 0 || device == tree_device.load(std::memory_order_relaxed);
+  return has_place && owner == tree_owner.load(std::memory_order_relaxed);
 }
 
 dev_t node_device() { return shown_node.load(std::memory_order_relaxed); }
@@ -166,6 +200,7 @@ void ShownPath::lead(const Match& match, const void* caller) {
   const bool is_rdma_cm = preload::is_rdma_cm_node(match);
   if (is_rdma_cm && control::load_settings().settings.kernel_rdma_cm) return;
   const DeviceTree* tree = tree_for(match);
+  if (tree != nullptr && is_of_devices(match) && !has_entry(*tree, match)) return;  // the kernel's own, or none
   auto text = std::make_unique<Text>();
   if (tree == nullptr || !join_path(tree->root(), match, text->bytes)) return;
   buffer_ = std::move(text);

@@ -25,6 +25,8 @@ class ShownPath {
 
   [[nodiscard]] const char* get() const { return shown_; }  // the program's own pointer if unchanged
   [[nodiscard]] bool is_ours() const { return buffer_ != nullptr; }
+  // Below the tree's root, of a path that is ours: "sys/class/infiniband/...".
+  [[nodiscard]] const char* within() const { return within_; }
   // Opens the file of get() if the path no longer leads to it: the program has changed its root or its user since the
   // files were made. As open(2).
   [[nodiscard]] int open_within(int flags) const;
@@ -47,8 +49,16 @@ class ShownPath {
 // The device number (st_rdev) of the file behind our uverbs nodes.
 [[nodiscard]] dev_t node_device();
 
-// Whether the kernel has RDMA devices of its own. Looks past our tree.
-[[nodiscard]] bool kernel_has_devices();
+// A path in the tree as the program would have written it: "/sys/devices/virtual/...". `text` is changed in place; what
+// is no path in the tree's sys stays.
+void hide_tree(char* text);
+
+// Whether a file with the tree's time (device_files/device_tree.h) is the tree's, or a counter's value, which has no
+// name. Another user may give a file of its own that time, but can't make one that is this user's.
+[[nodiscard]] bool is_of_tree(dev_t device, uid_t owner, nlink_t links);
+
+// Whether the kernel has RDMA devices of its own, which programs are to see. Looks past our tree.
+[[nodiscard]] bool shows_kernel_devices();
 
 // Reads the interfaces again, and updates the shown files if any were shown before.
 void refresh();

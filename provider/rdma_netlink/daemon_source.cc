@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "control/address_text.h"
+#include "device_files/counter_files.h"
 #include "io/daemon/daemon_client.h"
 #include "rdma_netlink/entries.h"
 
@@ -36,13 +36,6 @@ const char* question_of(Resource kind) {
       break;
   }
   return nullptr;
-}
-
-// How often the interface lost its carrier, since it was made.
-std::uint64_t carrier_losses(const std::string& netdev) {
-  std::ifstream file{"/sys/class/net/" + netdev + "/carrier_down_count"};
-  std::uint64_t count = 0;
-  return file >> count ? count : 0;
 }
 
 // No answer: no brdmad runs, so no program uses a device.
@@ -144,22 +137,6 @@ Result<std::array<std::uint64_t, kResources>, int> DaemonSource::summary(const D
   return counts;
 }
 
-Result<Counters, int> DaemonSource::counters(const DeviceInfo& device) {
-  const auto reply = ask({{"query", "statistics"}});
-  if (!reply) return reply.reason();
-  Counters counters;
-  for (const CounterName& name : kKernelCounters) {
-    counters.emplace_back(name.kernel, name.ours.empty() ? carrier_losses(device.netdev) : 0);
-  }
-  for_each_of(reply.value(), "devices", [&](const Json& each) {
-    if (each.at("device") != device.name) return;
-    const Json& values = each.at("counters");
-    for (std::size_t i = 0; i < kKernelCounters.size(); ++i) {
-      const auto found = values.find(kKernelCounters[i].ours);
-      if (found != values.end()) counters[i].second = found->get<std::uint64_t>();
-    }
-  });
-  return counters;
-}
+Result<Counters, int> DaemonSource::counters(const DeviceInfo& device) { return preload::hardware_counters(device); }
 
 }  // namespace brdma::provider::nldev

@@ -20,17 +20,20 @@ def connected(address):
 def cases(build, address):
     """Name, command, and the expected output."""
     brdma = f"/host{build}/bin/brdma"
-    run, elsewhere = f"{brdma} run --", f"ip netns exec beside {brdma} run --"
+    run, elsewhere = f"{brdma} run --with-kernel-devices --", f"ip netns exec beside {brdma} run --with-kernel-devices --"
     listed = "hca_id:\trxe0", "hca_id:\tbrdma_lo"
     yield "both are listed", f"{elsewhere} ibv_devinfo", listed
-    yield "both are listed, from an empty environment", f"ip netns exec beside {brdma} run --namespace -- env -i ibv_devinfo", listed
+    yield "both are listed, from an empty environment", f"ip netns exec beside {brdma} run --namespace --with-kernel-devices -- env -i ibv_devinfo", listed
     yield "the kernel's, with this library", f"{run} bash -c '{pair('ibv_rc_pingpong', '-d rxe0 -g 1 -n 100', '127.0.0.1')}'", ("100 iters",)
     yield "the kernel's, with events", f"{run} bash -c '{pair('ibv_rc_pingpong', '-d rxe0 -g 1 -n 100 -e', '127.0.0.1')}'", ("100 iters",)
-    yield "the kernel's, in a namespace", f"{brdma} run --namespace -- env -i bash -c '{pair('ibv_rc_pingpong', '-d rxe0 -g 1 -n 100 -e', '127.0.0.1')}'", ("100 iters",)
+    yield "the kernel's, in a namespace", f"{brdma} run --namespace --with-kernel-devices -- env -i bash -c '{pair('ibv_rc_pingpong', '-d rxe0 -g 1 -n 100 -e', '127.0.0.1')}'", ("100 iters",)
     yield "ours, beside it", f"{elsewhere} bash -c '{pair('ibv_rc_pingpong', '-d brdma_lo -g 0 -n 100 -e', '127.0.0.1')}'", ("100 iters",)
     yield "both in one program", f"{elsewhere} python3 /host{HERE}/both_devices.py rxe0 1 brdma_lo 0", ("all right",)
     yield "our RDMA-CM", f"{elsewhere} bash -c '{connected('127.0.0.1')}'", ("DISCONNECT",)
     yield "the kernel's RDMA-CM", f"{brdma} run --kernel-rdma-cm true -- bash -c '{connected(address)}'", ("DISCONNECT",)
+    yield "ours alone", f"ip netns exec beside {brdma} run -- sh -c 'ibv_devices; test $(ls /sys/class/infiniband) = brdma_lo' 2>&1", ("shows rxe0", "brdma_lo")
+    yield "rdma shows the kernel's", f"{run} rdma link", ("link rxe0/1",)
+    yield "rdma shows ours", f"ip netns exec beside {brdma} run -- rdma link", ("link brdma_lo/1",)
     yield "the port is taken", f"{run} ibv_devinfo 2>&1", ("UDP port 4791 is taken by the kernel", "hca_id:\trxe0")
 
 

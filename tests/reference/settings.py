@@ -20,7 +20,7 @@ GROUPS = {
     "large transfers and local transfer": "transfer.threshold_bytes segment_bytes escape_bytes_max escape_time_us regular_turns local local_threshold_bytes",
     "alarms": "alarm.retransmission_percent queue_pairs_percent state_percent stall_seconds",
     "datapath": "datapath.receive transmit xdp_mode xdp_chunks shards poll_stay_max_us",
-    "devices and RDMA-CM": "device.loopback kernel_rdma_cm port_rate_mbps seed rdma_cm.ack_timeout",
+    "devices and RDMA-CM": "device.loopback kernel_rdma_cm kernel_devices port_rate_mbps seed rdma_cm.ack_timeout",
     "brdmad, controller, metrics": "daemon.path idle_seconds controller.address key_file name metrics.listen",
 }
 UNITS = {"_us": "us", "_mbps": "Mbit/s", "_percent": "%", "_permille": "1/1000", "_seconds": "s", "_packets": "packets", "_bytes": "bytes", "_bytes_max": "bytes"}

@@ -78,12 +78,13 @@ void enter_mount_namespace() {
 }
 
 // A directory with additions: the original entries are bound where they were, and ours are added. A directory that
-// exists in both has the entries of both; any other entry of ours replaces the original.
+// exists in both has the entries of both, or ours alone; any other entry of ours replaces the original.
 class Cover {
  public:
-  // `additions`: relative to `directory`, parents first.
-  Cover(std::string directory, std::vector<TreeEntry> additions)
-      : directory_(std::move(directory)), additions_(std::move(additions)) {
+  // `additions`: relative to `directory`, parents first. `merged`: directories that exist in both keep their original
+  // entries; else they have ours alone.
+  Cover(std::string directory, std::vector<TreeEntry> additions, bool merged = true)
+      : directory_(std::move(directory)), additions_(std::move(additions)), merged_(merged) {
     for (const TreeEntry& entry : additions_) ours_.emplace(entry.path, entry.kind);
   }
 
@@ -127,7 +128,7 @@ class Cover {
       const io::FileDescriptor below{openat(original, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
       if (!below.valid() || mkdir(target.c_str(), 0755) != 0) fail(target);
       made_.insert(inside);
-      keep(below.get(), inside + "/");
+      if (merged_) keep(below.get(), inside + "/");
     } else if (S_ISLNK(status.st_mode)) {
       std::array<char, PATH_MAX> link{};
       if (readlinkat(original, name.c_str(), link.data(), link.size() - 1) < 0 ||
@@ -152,6 +153,7 @@ class Cover {
   std::string directory_;
   std::string base_;  // the cover itself
   std::vector<TreeEntry> additions_;
+  bool merged_;
   std::map<std::string, TreeEntry::Kind> ours_;
   std::set<std::string> made_;  // directories that exist in both
 };
@@ -186,17 +188,19 @@ std::vector<TreeEntry> loader_list(const std::string& library) {
 void enter_namespace(const std::string& library) {
   struct stat node {};
   if (stat(preload::kNodeTarget, &node) != 0) fail(preload::kNodeTarget);
-  // The kernel's devices stay where they are; only their numbers matter here.
-  const bool kernel_has_devices = !preload::kernel_devices().empty();
-  std::vector<TreeEntry> files = preload::device_files(list_devices(), node.st_rdev, kernel_has_devices);
-  if (control::load_settings().settings.kernel_rdma_cm) {
+  // The kernel's devices, if they are shown, stay where they are; only their numbers matter here.
+  const control::Settings settings = control::load_settings().settings;
+  const bool beside_kernel = settings.kernel_devices && !preload::kernel_devices().empty();
+  std::vector<TreeEntry> files = preload::device_files(list_devices(), node.st_rdev, beside_kernel);
+  if (settings.kernel_rdma_cm) {
     std::erase_if(files, [](const TreeEntry& entry) { return entry.path == "dev/infiniband/rdma_cm"; });
   }
   std::vector<TreeEntry> loader = loader_list(library);
   enter_mount_namespace();
   Cover("/etc", std::move(loader)).put();
-  Cover("/dev", below(files, "dev")).put();
-  Cover("/sys/class", below(files, "sys/class")).put();
+  Cover("/dev", below(files, "dev"), settings.kernel_devices).put();
+  Cover("/sys/class", below(files, "sys/class"), settings.kernel_devices).put();
+  Cover("/sys/devices/virtual", below(files, "sys/devices/virtual"), settings.kernel_devices).put();
 }
 
 }  // namespace brdma

@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "check/require.h"
+#include "control/config.h"
+#include "device_files/kernel_devices.h"
 #include "grammar/help.h"
 #include "namespace.h"
 #include "objects.h"
@@ -20,7 +24,7 @@ namespace brdma {
 namespace {
 
 struct RunOptions {
-  bool in_namespace = false, required = false;
+  bool in_namespace = false, required = false, with_kernel_devices = false;
 };
 
 // Those before the program; "--" ends them.
@@ -33,11 +37,36 @@ RunOptions take_run_options(Words& words) {
       options.in_namespace = true;
     } else if (word == "--require") {
       options.required = true;
+    } else if (word == "--with-kernel-devices") {
+      options.with_kernel_devices = true;
     } else if (!take_setting(word, words)) {
       throw grammar::unknown_option(word, "run");
     }
   }
   return options;
+}
+
+constexpr char kKernelDevices[] = "BRDMA_KERNEL_DEVICES";
+
+// Whether settings say that programs see the kernel's devices, or that they don't. RDMA-CM of the kernel is of its own.
+bool is_settled(const control::LoadedSettings& loaded) {
+  const auto report = std::ranges::find(loaded.reports, kKernelDevices, &control::SettingReport::variable);
+  return report->source != control::SettingSource::kDefault || loaded.settings.kernel_rdma_cm;
+}
+
+// The kernel's devices are shown where somebody wants them. A cloud's machines have some that nobody asked for, and
+// many programs take the first device. A program that is started by this one keeps what was settled here.
+void settle_kernel_devices(bool shown) {
+  if (shown) setenv(kKernelDevices, "true", 1);
+  if (is_settled(control::load_settings())) return;
+  setenv(kKernelDevices, "false", 1);
+  std::string names;
+  for (const preload::TreeEntry& entry : preload::kernel_devices()) {
+    constexpr std::string_view kList = "sys/class/infiniband/";
+    if (entry.path.starts_with(kList)) names += (names.empty() ? "" : ", ") + entry.path.substr(kList.size());
+  }
+  if (names.empty()) return;
+  print_error("the kernel's own devices are not shown: 'brdma run --with-kernel-devices' shows " + names);
 }
 
 }  // namespace
@@ -50,6 +79,7 @@ int run_object(Invocation& invocation) {
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
+  settle_kernel_devices(options.with_kernel_devices);
   const std::string library = find_library();
   const auto become = [&] {
     if (!options.in_namespace) return exec_with_devices(library, argv.data());

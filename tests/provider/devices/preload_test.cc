@@ -14,6 +14,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "device_files/counter_files.h"
 #include "device_files/device_files.h"
 #include "device_files/device_tree.h"
 #include "device_files/kernel_devices.h"
@@ -44,6 +45,8 @@ TEST(Redirect, RewritesWhatIsOurs) {
       {"/sys/class/infiniband_verbs/uverbs1/dev", "/tree/sys/class/infiniband_verbs/uverbs1/dev"},
       {"/sys/class/infiniband_mad/abi_version", "/tree/sys/class/infiniband_mad/abi_version"},
       {"/sys/class/infiniband_ucma/abi_version", "/tree/sys/class/infiniband_ucma/abi_version"},
+      {"/sys/devices/virtual/infiniband", "/tree/sys/devices/virtual/infiniband"},
+      {"/sys/devices/virtual/infiniband_verbs/uverbs1", "/tree/sys/devices/virtual/infiniband_verbs/uverbs1"},
       {"/dev/infiniband", "/tree/dev/infiniband"},
       {"/dev/infiniband/uverbs0", "/tree/dev/infiniband/uverbs0"},
       {"//sys///class/./infiniband//x", "/tree/sys/class/infiniband//x"},
@@ -53,10 +56,28 @@ TEST(Redirect, RewritesWhatIsOurs) {
 }
 
 TEST(Redirect, LeavesEverythingElse) {
-  for (const char* path : {"", "/", "sys/class/infiniband", "/sys", "/sys/class", "/sys/class/net/lo",
-                           "/sys/class/infinibandx", "/sys/class/infiniband_verbsx/uverbs0", "/sys/class/infiniban",
-                           "/sys/classinfiniband", "/dev", "/dev/infinibandx", "/dev/infini", "/dev/null",
-                           "/home/sys/class/infiniband", "/.dev/infiniband", "/sys/class/..", "/dev/shm"}) {
+  for (const char* path : {"",
+                           "/",
+                           "sys/class/infiniband",
+                           "/sys",
+                           "/sys/class",
+                           "/sys/class/net/lo",
+                           "/sys/devices/virtual",
+                           "/sys/devices/virtual/net/lo",
+                           "/sys/devices/pci0000:00/infiniband/mlx5_0",
+                           "/sys/devices/virtual/infinibandx",
+                           "/sys/class/infinibandx",
+                           "/sys/class/infiniband_verbsx/uverbs0",
+                           "/sys/class/infiniban",
+                           "/sys/classinfiniband",
+                           "/dev",
+                           "/dev/infinibandx",
+                           "/dev/infini",
+                           "/dev/null",
+                           "/home/sys/class/infiniband",
+                           "/.dev/infiniband",
+                           "/sys/class/..",
+                           "/dev/shm"}) {
     EXPECT_EQ(shown(path), "as it is") << path;
   }
   EXPECT_EQ(shown(nullptr), "as it is");
@@ -127,20 +148,20 @@ TEST(DeviceFiles, SayWhatTheKernelWould) {
   const auto entries = device_files(std::vector{device()}, makedev(1, 7));
   const std::pair<const char*, const char*> files[] = {
       {"sys/class/infiniband_verbs/abi_version", "6\n"},
-      {"sys/class/infiniband_verbs/uverbs7/ibdev", "brdma_eth7\n"},
-      {"sys/class/infiniband_verbs/uverbs7/dev", "1:7\n"},
-      {"sys/class/infiniband_verbs/uverbs7/abi_version", "1\n"},
-      {"sys/class/infiniband/brdma_eth7/node_type", "1: CA\n"},
-      {"sys/class/infiniband/brdma_eth7/node_guid", "0200:00ff:fe00:0901\n"},
-      {"sys/class/infiniband/brdma_eth7/ports/1/state", "4: ACTIVE\n"},
-      {"sys/class/infiniband/brdma_eth7/ports/1/link_layer", "Ethernet\n"},
-      {"sys/class/infiniband/brdma_eth7/ports/1/rate", "25 Gb/sec (1X EDR)\n"},
-      {"sys/class/infiniband/brdma_eth7/ports/1/gids/0", "fe80:0000:0000:0000:0200:00ff:fe00:0901\n"},
-      {"sys/class/infiniband/brdma_eth7/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:0a09:0001\n"},
-      {"sys/class/infiniband/brdma_eth7/ports/1/gid_attrs/types/0", "RoCE v2\n"},
-      {"sys/class/infiniband/brdma_eth7/ports/1/gid_attrs/types/1", "RoCE v2\n"},
-      {"sys/class/infiniband/brdma_eth7/ports/1/gid_attrs/ndevs/1", "eth7\n"},
-      {"sys/class/infiniband/brdma_eth7/ports/1/pkeys/0", "0xffff\n"},
+      {"sys/devices/virtual/infiniband_verbs/uverbs7/ibdev", "brdma_eth7\n"},
+      {"sys/devices/virtual/infiniband_verbs/uverbs7/dev", "1:7\n"},
+      {"sys/devices/virtual/infiniband_verbs/uverbs7/abi_version", "1\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/node_type", "1: CA\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/node_guid", "0200:00ff:fe00:0901\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/ports/1/state", "4: ACTIVE\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/ports/1/link_layer", "Ethernet\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/ports/1/rate", "25 Gb/sec (1X EDR)\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/ports/1/gids/0", "fe80:0000:0000:0000:0200:00ff:fe00:0901\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:0a09:0001\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/ports/1/gid_attrs/types/0", "RoCE v2\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/ports/1/gid_attrs/types/1", "RoCE v2\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/ports/1/gid_attrs/ndevs/1", "eth7\n"},
+      {"sys/devices/virtual/infiniband/brdma_eth7/ports/1/pkeys/0", "0xffff\n"},
   };
   for (const auto& [path, content] : files) {
     const TreeEntry* entry = find(entries, path);
@@ -151,10 +172,22 @@ TEST(DeviceFiles, SayWhatTheKernelWould) {
   EXPECT_EQ(find(entries, "dev/infiniband/uverbs7")->content, "/dev/full");
 }
 
+TEST(DeviceFiles, CountersAreKnownByTheirPath) {
+  const auto file = parse_counter_path("sys/class/infiniband/brdma_eth7/ports/1/hw_counters/sent_pkts");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->device + " " + file->group + " " + file->name, "brdma_eth7 hw_counters sent_pkts");
+  EXPECT_TRUE(parse_counter_path("/run/brdma/tree-1/sys/devices/virtual/infiniband/brdma_lo/ports/1/cm_rx_msgs/req"));
+  for (const char* other : {"", "sent_pkts", "/ports/1/", "/ports/1/hw_counters", "/ports/1/hw_counters/",
+                            "/ports/1/hw_counters/lifespan", "/ports/1/counters/sent_pkts", "/ports/1/cm_rx_msgs/x",
+                            "/ports/2/counters/port_xmit_data", "x/ports/1/state"}) {
+    EXPECT_FALSE(parse_counter_path(other)) << other;
+  }
+}
+
 // libibverbs takes a device for a new one when the time of its directory changes: it may depend only on the device's
 // identity.
 TEST(DeviceFiles, DirectoryTimeIsTheDevicesIdentity) {
-  const std::string path = "sys/class/infiniband/brdma_eth7";
+  const std::string path = "sys/devices/virtual/infiniband/brdma_eth7";
   const auto before = device_files(std::vector{device()}, makedev(1, 7));
   DeviceInfo changed = device();
   changed.gids.push_back({IpAddress::v4(10, 9, 0, 2), "eth7"});
@@ -212,6 +245,16 @@ TEST_F(KernelDevices, AreLedToWhereTheyAre) {
                                    "dev/infiniband/uverbs1 -> /dev/infiniband/uverbs1"));
 }
 
+// The kernel's classes have links, which lead past our tree.
+TEST_F(KernelDevices, LinksAreThoseOfTheKernel) {
+  fs::remove_all(root_ / "sys/class/infiniband/mlx5_0");
+  fs::create_directory_symlink("../../devices/pci0000:00/infiniband/mlx5_0", root_ / "sys/class/infiniband/mlx5_0");
+  const auto entries = kernel_devices(root_.string());
+  ASSERT_NE(find(entries, "sys/class/infiniband/mlx5_0"), nullptr);
+  EXPECT_EQ(find(entries, "sys/class/infiniband/mlx5_0")->content,
+            root_.string() + "/sys/devices/pci0000:00/infiniband/mlx5_0");
+}
+
 TEST_F(KernelDevices, OursAreNoneOfThem) {
   const auto without = shown();
   write("sys/class/infiniband/brdma_eth7/node_type", "1: CA\n");
@@ -232,7 +275,7 @@ TEST_F(KernelDevices, OneTreeHasBoth) {
   const auto kernels = kernel_devices(root_.string());
   auto entries = device_files(std::vector{device()}, makedev(1, 7), true);
   ASSERT_NE(find(entries, "dev/infiniband/uverbs1031"), nullptr);
-  EXPECT_EQ(find(entries, "sys/class/infiniband_verbs/uverbs1031/ibdev")->content, "brdma_eth7\n");
+  EXPECT_EQ(find(entries, "sys/devices/virtual/infiniband_verbs/uverbs1031/ibdev")->content, "brdma_eth7\n");
   entries.insert(entries.end(), kernels.begin(), kernels.end());
   const fs::path tree = root_ / "tree";
   fs::create_directory(tree);
@@ -277,7 +320,7 @@ TEST_F(TreeTest, IsWrittenOnceAndShared) {
   EXPECT_TRUE(S_ISCHR(status.st_mode));
   const std::string device_directory = first.value().root() + "/sys/class/infiniband/brdma_eth7";
   ASSERT_EQ(::stat(device_directory.c_str(), &status), 0);
-  EXPECT_EQ(status.st_mtim.tv_sec, find(entries, "sys/class/infiniband/brdma_eth7")->mtime_seconds);
+  EXPECT_EQ(status.st_mtim.tv_sec, find(entries, "sys/devices/virtual/infiniband/brdma_eth7")->mtime_seconds);
   const auto second = DeviceTree::open_in(directory_, entries);
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(second.value().root(), first.value().root());

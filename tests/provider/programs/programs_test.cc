@@ -277,7 +277,7 @@ TEST_F(Programs, NamespaceShowsTheFilesToEverybody) {
               testing::AllOf(testing::HasSubstr("rdma_cm\n"), testing::HasSubstr("uverbs")));
   const Outcome guid = run(kScrubbed + "cat /proc/self/root/sys/class/infiniband/brdma_left/node_guid");
   EXPECT_EQ(guid.exit_code, 0) << guid.output;
-  for (const char* directory : {"/dev", "/sys/class"}) {
+  for (const char* directory : {"/dev", "/sys/class", "/sys/devices/virtual"}) {
     std::istringstream names(run(std::string("ls ") + directory).output);
     const std::string after = "\n" + run(kScrubbed + "ls " + directory).output;
     for (std::string name; std::getline(names, name);) EXPECT_THAT(after, testing::HasSubstr("\n" + name + "\n"));
@@ -286,6 +286,56 @@ TEST_F(Programs, NamespaceShowsTheFilesToEverybody) {
             run("sh -c 'cat /etc/passwd && ls /etc/ssl /dev/pts /sys/class/net/'").output);
   EXPECT_EQ(run("ls /etc/ld.so.preload").exit_code, 2) << "something stayed";
   EXPECT_THAT(run(kScrubbed + "sh -c 'echo x > /etc/brdma-test'").output, testing::HasSubstr("Read-only file system"));
+}
+
+// The paths of classes lead to devices, for static programs too.
+TEST_F(Programs, NamespaceHasWhereLinksLead) {
+  EXPECT_EQ(run(kScrubbed + "realpath /sys/class/infiniband/brdma_left").output,
+            "/sys/devices/virtual/infiniband/brdma_left\n");
+  EXPECT_EQ(run(kScrubbed + "readlink -e /proc/self/root/sys/class/infiniband/brdma_left/ports").exit_code, 0);
+  EXPECT_THAT(run(kScrubbed + "rdma link").output, testing::HasSubstr("link brdma_left/1 state ACTIVE"));
+}
+
+// --- a kernel with a device of its own: one made of files, below a /sys/class that is this command's ---
+
+Outcome beside_kernel(const std::string& command) {
+  ::setenv("TESTED_COMMAND", command.c_str(), 1);
+  return run(
+      "env -u LD_PRELOAD unshare --mount sh -c 'mount -t tmpfs none /sys/class && mkdir -p /sys/class/net "
+      "/sys/class/infiniband/mlx5_0 /sys/class/infiniband_verbs/uverbs0 && echo 1: CA "
+      ">/sys/class/infiniband/mlx5_0/node_type && echo mlx5_0 >/sys/class/infiniband_verbs/uverbs0/ibdev && eval "
+      "\"$TESTED_COMMAND\"'");
+}
+
+TEST_F(Programs, KernelDevicesAreNotShownByRun) {
+  for (const std::string& way : {std::string{}, std::string{"--namespace "}}) {
+    const Outcome ours = beside_kernel("\"$TESTED_BRDMA\" run " + way + "-- ls /sys/class/infiniband");
+    EXPECT_EQ(ours.output,
+              "brdma: the kernel's own devices are not shown: 'brdma run --with-kernel-devices' shows mlx5_0\n"
+              "brdma_left\n");
+    const Outcome both =
+        beside_kernel("\"$TESTED_BRDMA\" run --with-kernel-devices " + way + "-- ls /sys/class/infiniband");
+    EXPECT_EQ(both.output, "brdma_left\nmlx5_0\n");
+  }
+}
+
+TEST_F(Programs, KernelDevicesAreShownWhereSomebodyWantsThem) {
+  EXPECT_EQ(beside_kernel("BRDMA_KERNEL_DEVICES=true \"$TESTED_BRDMA\" run -- ls /sys/class/infiniband").output,
+            "brdma_left\nmlx5_0\n");
+  EXPECT_EQ(beside_kernel("\"$TESTED_BRDMA\" run --kernel-rdma-cm true -- ls /sys/class/infiniband").output,
+            "brdma_left\nmlx5_0\n");
+  // By the library alone, as `brdma enable` does it.
+  EXPECT_EQ(beside_kernel("eval \"$(\"$TESTED_BRDMA\" env)\"; ls /sys/class/infiniband").output,
+            "brdma_left\nmlx5_0\n");
+  EXPECT_EQ(
+      beside_kernel("eval \"$(\"$TESTED_BRDMA\" env)\"; BRDMA_KERNEL_DEVICES=false ls /sys/class/infiniband").output,
+      "brdma_left\n");
+}
+
+TEST_F(Programs, KernelDevicesAreNamedOnceForAllPrograms) {
+  const Outcome nested = beside_kernel("\"$TESTED_BRDMA\" run -- \"$TESTED_BRDMA\" run -- ls /sys/class/infiniband");
+  EXPECT_EQ(nested.output.find("not shown"), nested.output.rfind("not shown")) << nested.output;
+  EXPECT_THAT(nested.output, testing::HasSubstr("not shown"));
 }
 
 TEST_F(Programs, ExitCodesComeThroughTheNamespace) {

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "rdma_netlink/daemon_source.h"
+#include "device_files/counter_files.h"
 #include "rdma_netlink/entries.h"
 #include "rdma_netlink/message.h"
 #include "recorded.h"
@@ -61,7 +61,7 @@ class Facts final : public Source {
   Result<std::array<std::uint64_t, kResources>, int> summary(const DeviceInfo&) override { return counts; }
   Result<Counters, int> counters(const DeviceInfo&) override {
     Counters all;
-    for (const CounterName& name : kKernelCounters) all.emplace_back(name.kernel, 0);
+    for (const auto& counter : preload::kHardwareCounters) all.emplace_back(counter.name, 0);
     return all;
   }
 

@@ -85,9 +85,12 @@ constexpr std::array kRunOptions{
     Option{"--require", "",
            "exit code 1, and a sentence, if neither the program nor its children made a queue pair of this library: a "
            "program that falls back to TCP is caught"},
+    Option{"--with-kernel-devices", "",
+           "shows the kernel's own RDMA devices too. Without it, and without the setting device.kernel_devices, this "
+           "library's devices alone are shown"},
 };
 constexpr std::array kRun{
-    Command{"", "[--namespace] [--require] [--SETTING VALUE] ... [--] PROGRAM [ARGUMENT ...]",
+    Command{"", "[--namespace] [--require] [--with-kernel-devices] [--SETTING VALUE] ... [--] PROGRAM [ARGUMENT ...]",
             "runs the program; returns its exit code", kRunOptions, kSettingOptions, 0},
 };
 constexpr std::array kEnv{Command{"", "", "prints the variables: eval \"$(brdma env)\""}};

@@ -166,6 +166,7 @@ void ManagementPort::pass_on(const cm::Endpoints& endpoints, wire::MadBytes byte
     ++counters_.bad;
     return;
   }
+  messages_.received(endpoints.local, endpoints.remote, *mad);
   io::CmFrame frame{
       .kind = io::CmFrameKind::kMad, .scope = endpoints.scope, .local = endpoints.local, .remote = endpoints.remote};
   std::copy(bytes.begin(), bytes.end(), frame.mad.begin());
@@ -276,6 +277,7 @@ void ManagementPort::refuse(const io::CmFrame& frame, const wire::CmMad& mad) {
   ++counters_.refused;
   std::array<std::byte, wire::kMadSize> bytes;
   wire::emit_cm({.transaction = mad.transaction, .message = *answer}, bytes);
+  messages_.sent(frame.local, frame.remote, {.transaction = mad.transaction, .message = *answer});
   transmit(endpoints_of(frame), bytes);
 }
 
@@ -287,6 +289,7 @@ void ManagementPort::send(std::uint16_t prefix, const io::CmFrame& frame) {
     return;
   }
   ++counters_.sent;
+  messages_.sent(frame.local, frame.remote, *mad);
   const auto process = processes_.find(prefix);
   live_.sent(process != processes_.end() ? process->second.process.pid : 0, endpoints_of(frame), *mad);
   transmit(endpoints_of(frame), frame.mad);

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "connections/live_connections.h"
+#include "connections/message_counts.h"
 #include "connections/port_table.h"
 #include "connections/stopped_peers.h"
 #include "io/cm/cm_protocol.h"
@@ -78,6 +79,7 @@ class ManagementPort {
   [[nodiscard]] const PortTable& ports() const { return ports_; }
   [[nodiscard]] const Process& process(std::uint16_t prefix) const { return processes_.at(prefix).process; }
   [[nodiscard]] const ManagementCounters& counters() const { return counters_; }
+  [[nodiscard]] const MessageCounts& messages() const { return messages_; }
   [[nodiscard]] const StoppedCounters& stopped_counters() const { return stopped_.counters(); }
   // Counters of the processes' connection managers: each live process's, and the sum that includes ended ones.
   [[nodiscard]] std::vector<const Process*> all_processes() const;
@@ -129,6 +131,7 @@ class ManagementPort {
   std::vector<Leaving> farewells_;
   StoppedPeers stopped_;
   ManagementCounters counters_;
+  MessageCounts messages_;
   std::uint32_t psn_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -116,6 +117,21 @@ Json connections(const ManagementPort& port) {
   return {{"counters", connection_counters(port.process_counters())}, {"processes", std::move(processes)}};
 }
 
+// Messages of connection managers by kind, under the kernel's names.
+Json connection_messages(const MessageCounts& messages) {
+  constexpr std::array<const char*, MessageCounts::kGroups> kGroups{"cm_rx_msgs", "cm_tx_msgs", "cm_tx_retries",
+                                                                    "cm_rx_duplicates"};
+  Json list = Json::array();
+  for (const auto& [address, counts] : messages.by_address()) {
+    Json& one = list.emplace_back(Json{{"address", control::address_text(address)}});
+    for (std::size_t group = 0; group < kGroups.size(); ++group) {
+      Json& named = one[kGroups[group]] = Json::object();
+      for (std::size_t i = 0; i < kMessageNames.size(); ++i) named[std::string{kMessageNames[i]}] = counts[group][i];
+    }
+  }
+  return list;
+}
+
 Json management(const ManagementPort& port) {
   const ManagementCounters& counters = port.counters();
   const StoppedCounters& stopped = port.stopped_counters();
@@ -155,7 +171,8 @@ Json statistics(const QueryContext& context) {
           {"management", management(context.management)},
           {"icmp", icmp(context.icmp)},
           {"controller", controller(context.controller)},
-          {"connections", connections(context.management)}};
+          {"connections", connections(context.management)},
+          {"connection_messages", connection_messages(context.management.messages())}};
 }
 
 Json shutdown(const QueryContext& context, const Json& request, bool& granted) {

@@ -126,12 +126,8 @@ def rdma_core_tests(lab, scratch):
         text = file.read()
     with open(package, "w") as file:
         file.write(text.replace("loadTestsFromModule(mod, pattern)", "loadTestsFromModule(mod, pattern=pattern)"))
-    # From release 50 on they get the network interface from `rdma link show -j`. iproute2's rdma asks the kernel, by
-    # netlink, and finds only the kernel's devices; brdma reports this library's in the same form.
-    tools = os.path.join(scratch.path, "tools")
-    os.mkdir(tools)
-    os.symlink(os.path.abspath(lab.brdma), os.path.join(tools, "rdma"))
-    words = ["env", f"PATH={tools}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE=1"]
+    # From release 50 on they get the network interface from `rdma link show -j`, of iproute2.
+    words = ["env", "PYTHONDONTWRITEBYTECODE=1"]
     words += ["/usr/bin/python3", os.path.join(tests, "run_tests.py"), "--dev", "brdma_eth0", "-v"]
 
     def run(*more):

@@ -53,16 +53,18 @@ std::string link_target(const std::string& path) {
 
 bool is_our_device(const std::string& name) { return name.starts_with(io::kDevicePrefix); }
 
+TreeEntry link_to(const std::string& root, const std::string& path) {
+  const std::string target = link_target(root + "/" + path);
+  const bool leads_up = target.starts_with(kUpToSys);
+  return {Kind::kSymlink, path, root + (leads_up ? "/sys/" + target.substr(kUpToSys.size()) : "/" + path), 0};
+}
+
 }  // namespace
 
 std::vector<TreeEntry> kernel_devices(const std::string& root) {
   std::vector<TreeEntry> entries;
   const auto show = [&](const char* directory, const std::string& name) {
-    const std::string path = directory + ("/" + name);
-    const std::string target = link_target(root + "/" + path);
-    const bool leads_up = target.starts_with(kUpToSys);
-    entries.push_back(
-        {Kind::kSymlink, path, root + (leads_up ? "/sys/" + target.substr(kUpToSys.size()) : "/" + path), 0});
+    entries.push_back(link_to(root, directory + ("/" + name)));
   };
   for (const std::string& name : names_in(root + "/" + kDevices)) {
     if (!is_our_device(name)) show(kDevices, name);

@@ -141,6 +141,19 @@ TEST(Irn, RecoveryEndsAtTheHighestPacketSentAtItsBegin) {
   EXPECT_THAT(source.sends(31_us), ElementsAre(12, 13));
 }
 
+TEST(Irn, ALossAfterARecoveryByTimeoutIsOneOfFeedback) {
+  Source source{capped("irn"), 30};
+  source.sends(0_us);
+  source->on_deadline(at(320_us));
+  ASSERT_THAT(source.sends(320_us), ElementsAre(0));
+  source.gets_ack(330_us, 10, 320_us);
+  source.sends(330_us);
+  source.gets_nack(340_us, 10, 11);
+  EXPECT_THAT(source.sends(340_us), ElementsAre(10));
+  EXPECT_EQ(again(*source, Cause::kTimeout), 1u);
+  EXPECT_EQ(again(*source, Cause::kFeedback), 1u);
+}
+
 TEST(Irn, LowTimeoutWithThreePacketsOutstanding) {
   Source three{capped("irn"), 3};
   three.sends(0_us);
@@ -219,6 +232,8 @@ TEST(IrnEdn, SendsWhatIsNamedAndNoSecondCopyForTheNackThatFollows) {
   source.gets_notice(2_us, 3, 0_us);
   source.gets_notice(2_us, 3, 0_us);
   EXPECT_THAT(source.sends(3_us), ElementsAre(3));
+  source.gets_notice(4_us, 3, 0_us);  // about the first copy
+  EXPECT_THAT(source.sends(4_us), IsEmpty());
   source.gets_nack(10_us, 3, 4, 0_us);  // 4 left before 3 did again
   EXPECT_THAT(source.sends(10_us), IsEmpty());
   source.gets_notice(12_us, 3, 3_us);  // the second copy was dropped, too
@@ -263,6 +278,15 @@ TEST(Cnp, ANackCarriesOneOnlyWhereItIsAskedFor) {
     Destination destination{settings};
     EXPECT_EQ(destination.gets(1, 0_us).at(0).ece, with);
   }
+}
+
+TEST(RdmaSource, LeavesAGapBetweenPacketsBelowTheLinksRate) {
+  Source source{protocol("dcqcn"), 10};
+  source.gets(FrameKind::kCnp, 0_us, 0, 0_us);
+  EXPECT_THAT(source.sends(0_us), ElementsAre(0));
+  EXPECT_EQ(source->ready_at(), at(170_ns));  // 1062 B at 50 Gbit/s: 169.92 ns
+  EXPECT_FALSE(source->next_frame(at(169_ns)).has_value());
+  EXPECT_THAT(source.sends(170_ns), ElementsAre(1));
 }
 
 TEST(ProtocolNames, EachIsFoundAndOthersAreNot) {

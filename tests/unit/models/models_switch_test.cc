@@ -156,6 +156,17 @@ TEST(SonicMmu, HeadroomBeginsAboveTheThresholdAndTakesAllUntilItIsEmpty) {
   EXPECT_TRUE(mmu.left(kPacket));   // 3000 + 2496 <= 7000
 }
 
+TEST(SonicMmu, AClassInHeadroomStaysThereAlthoughTheThresholdRises) {
+  SonicMmu mmu{sonic()};
+  constexpr Passage kOther{1, 0, 0, 1000};
+  for (int i = 0; i < 3; ++i) mmu.admit(kOther);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(mmu.admit(kPacket).pause);
+  EXPECT_TRUE(mmu.admit(kPacket).pause);  // 4000 > 10,000 - 7000
+  for (int i = 0; i < 3; ++i) mmu.left(kOther);
+  EXPECT_TRUE(mmu.admit(kPacket).accepted);   // the second packet of 2000 bytes of headroom
+  EXPECT_FALSE(mmu.admit(kPacket).accepted);  // although 6000 <= 7000
+}
+
 TEST(SonicMmu, ResumesBelowXonWhateverOthersUse) {
   SonicMmu::Settings settings = sonic();
   settings.alpha_ingress = 0.125;

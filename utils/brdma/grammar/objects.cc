@@ -227,7 +227,8 @@ constexpr std::array kObjects{
            "It is the program brdma-perf. Where there is no verbs device, or with --ours, it runs under the library."},
     Object{
         "sim", sim_object, "simulates a network and flows from a scenario file", kSim,
-        "It is the program brdma-sim, which has --help and --version, too. docs/howto/simulator.md describes scenarios and results.\n\n"
+        "It is the program brdma-sim, which has --help and --version, too. docs/howto/simulator.md describes scenarios "
+        "and results.\n\n"
         "The points of a sweep are processes of their own. A point that is done is not repeated, so further machines "
         "and later calls continue where others ended.",
         kSimExamples},

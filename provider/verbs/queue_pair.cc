@@ -123,7 +123,7 @@ ibv_qp* make_queue_pair(ibv_context* context, ibv_pd* pd, ibv_qp_init_attr& want
                    .receive_cq = receive_cq.value(),
                    .srq = wanted.srq == nullptr ? nullptr : object_of(wanted.srq).engine,
                    .xrc = xrc_role(wanted.qp_type),
-                   .xrc_domain = xrcd == nullptr ? 0 : object_of(xrcd).domain->number,
+                   .xrc_domain = xrcd == nullptr ? std::uint16_t{0} : object_of(xrcd).domain->number,
                    .capabilities = capabilities_of(wanted.cap),
                    .signal_all = qp->signal_all,
                    .path_mtu = active_mtu,

@@ -110,7 +110,7 @@ class ProgressOwner {
   // kStandBySlackMax in any case, and asks deadline_has_passed().
   void stand_by(std::optional<Instant> deadline, bool checks);
   // The thread, standing by, was woken for a deadline. `due`: it had not moved meanwhile. While deadlines move they may
-  // be kept later, so that fewer wake-ups are in vain.
+  // be kept later, so that fewer wake-ups do nothing.
   void on_deadline(bool due);
   [[nodiscard]] bool deadline_has_passed(Instant now) const {
     return now.ns() >= deadline_ns_.load(std::memory_order_relaxed);

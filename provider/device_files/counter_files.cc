@@ -41,7 +41,7 @@ Json counters_of(const Json& statistics, const std::string& device) {
 }
 
 std::uint64_t value_of(const Json& counters, std::string_view name) {
-  const auto found = counters.find(name);
+  const auto found = counters.find(std::string{name});  // nlohmann-json 3.10 finds no view
   return found != counters.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 

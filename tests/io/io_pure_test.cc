@@ -216,7 +216,7 @@ TEST(ProgressOwner, AProgramThatDidNotComeIsTrustedAgainLater) {
 // Time until the thread's timer fires; 0: it is off.
 Duration timer_of(const ProgressOwner& progress_owner) {
   itimerspec left{};
-  EXPECT_EQ(timerfd_gettime(progress_owner.timer_fd(), &left), 0);
+  EXPECT_EQ(timerfd_gettime(progress_owner.wake_ups().timer_fd(), &left), 0);
   return Duration::from_ns(std::int64_t{left.it_value.tv_sec} * 1'000'000'000 + left.it_value.tv_nsec);
 }
 
@@ -236,7 +236,7 @@ TEST(StandingByFor, DeadlinesThatMoveAreLeftToTheChecks) {
   progress_owner.on_deadline(false);
   progress_owner.stand_by(monotonic_now() + 1_us, true);
   EXPECT_GT(timer_of(progress_owner), 200_us);
-  (void)::timerfd_settime(progress_owner.timer_fd(), 0, std::array<itimerspec, 1>{}.data(), nullptr);
+  (void)::timerfd_settime(progress_owner.wake_ups().timer_fd(), 0, std::array<itimerspec, 1>{}.data(), nullptr);
   progress_owner.on_deadline(false);
   const Instant deadline = monotonic_now() + 1_us;
   progress_owner.stand_by(deadline, true);

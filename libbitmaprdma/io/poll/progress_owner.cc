@@ -40,16 +40,13 @@ void ProgressOwner::keep_later(std::optional<Instant> deadline) {
   if (wake_ups_.oversleeps(later)) wake_ups_.set_timer(later);
 }
 
-void ProgressOwner::distrust(Instant now) {
-  distrusted_until_ = now + distrust_;
-  distrust_ = std::min(distrust_ * 2, kDistrustMax);
-  attended_.store(false, std::memory_order_relaxed);
+void ProgressOwner::attend() {
+  if (!distrust_.holds() || distrust_.ends(monotonic_now())) attended_.store(true, std::memory_order_relaxed);
 }
 
-bool ProgressOwner::is_trusted_again() {
-  if (monotonic_now() < *distrusted_until_) return false;
-  distrusted_until_.reset();
-  return true;
+void ProgressOwner::distrust(Instant now) {
+  distrust_.begin(now);
+  attended_.store(false, std::memory_order_relaxed);
 }
 
 void ProgressOwner::on_deadline(bool due) { slack_ = due ? kStandBySlackMin : std::min(slack_ * 2, kStandBySlackMax); }

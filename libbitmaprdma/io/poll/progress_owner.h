@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "io/poll/distrust.h"
 #include "io/poll/driver.h"
 #include "io/poll/empty_polls.h"
 #include "io/poll/wake_ups.h"
@@ -60,9 +61,7 @@ class ProgressOwner {
   // There is more to do than this call does, and the application may not call again.
   void request_help();
   // Packets wake the application, and its next call takes them; until the thread finds that it does not.
-  void attend() {
-    if (!distrusted_until_ || is_trusted_again()) attended_.store(true, std::memory_order_relaxed);
-  }
+  void attend();
   // It sleeps on completion channels between its calls, until it is seen to poll in a loop.
   void sleeps() { sleeps_ = true; }
   // What is known of both sides.
@@ -96,8 +95,7 @@ class ProgressOwner {
   [[nodiscard]] bool application_spins() const { return polls_.load() >= kLoopPolls; }
   [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool attended() const { return attended_.load(std::memory_order_relaxed); }
-  // Lock held: for kDistrustMin, and twice as long each time, attend() changes nothing. A machine that was short of
-  // cores for a while makes a program that comes look like one that does not.
+  // Lock held: for a while attend() changes nothing (distrust.h).
   void distrust(Instant now);
   [[nodiscard]] std::uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool help_wanted() const { return help_wanted_.load(std::memory_order_relaxed); }
@@ -115,16 +113,13 @@ class ProgressOwner {
   [[nodiscard]] bool deadline_has_passed(Instant now) const {
     return now.ns() >= deadline_ns_.load(std::memory_order_relaxed);
   }
-  void clear_wake() { wake_ups_.clear_wake(); }
-  bool take_timer() { return wake_ups_.take_timer(); }  // true: it had fired, once
 
   // Core of the application's last call.
   [[nodiscard]] int core() const { return core_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] Thread thread() const { return thread_.load(std::memory_order_relaxed); }
-  [[nodiscard]] bool usable() const { return wake_ups_.usable(); }
-  [[nodiscard]] int wake_fd() const { return wake_ups_.wake_fd(); }
-  [[nodiscard]] int timer_fd() const { return wake_ups_.timer_fd(); }
+  [[nodiscard]] WakeUps& wake_ups() { return wake_ups_; }
+  [[nodiscard]] const WakeUps& wake_ups() const { return wake_ups_; }
 
  private:
   static constexpr std::uint64_t kLoopPolls = 8;
@@ -135,8 +130,6 @@ class ProgressOwner {
   static void bump(std::atomic<std::uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  static constexpr Duration kDistrustMin = 100_ms, kDistrustMax = 60_s;
-  bool is_trusted_again();
   void keep_later(std::optional<Instant> deadline);
   alignas(64) std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> polls_{0};
@@ -147,12 +140,11 @@ class ProgressOwner {
   std::atomic<bool> attended_{false}, help_wanted_{false};
   std::atomic<std::int64_t> deadline_ns_{kNoDeadline};  // the last one, while the thread stands by
   WakeUps wake_ups_;
-  EmptyPolls empty_polls_;                   // guarded by the shard's lock
-  bool sleeps_ = false;                      // likewise
-  bool checks_ = false;                      // likewise: of stand_by()
-  Duration slack_ = kStandBySlackMin;        // likewise
-  std::optional<Instant> distrusted_until_;  // likewise
-  Duration distrust_ = kDistrustMin;         // likewise: the next one
+  EmptyPolls empty_polls_;             // guarded by the shard's lock
+  bool sleeps_ = false;                // likewise
+  bool checks_ = false;                // likewise: of stand_by()
+  Duration slack_ = kStandBySlackMin;  // likewise
+  Distrust distrust_;                  // likewise
 };
 
 }  // namespace brdma::io

@@ -56,7 +56,7 @@ ProgressThread::~ProgressThread() {
 }
 
 bool ProgressThread::start() {
-  if (!shard_.progress_owner().usable()) return false;
+  if (!shard_.progress_owner().wake_ups().usable()) return false;
   thread_ = start_thread([this] { run(); });
   return started();
 }
@@ -241,15 +241,15 @@ bool ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, b
   const ProgressOwner& progress_owner = shard_.progress_owner();
   const std::array<int, 2> packets = on_packets ? shard_.receive_fds() : std::array{-1, -1};
   std::array<pollfd, 6> fds{pollfd{options_.watched_fd, POLLRDHUP, 0},
-                            pollfd{progress_owner.wake_fd(), POLLIN, 0},
-                            pollfd{progress_owner.timer_fd(), POLLIN, 0},
+                            pollfd{progress_owner.wake_ups().wake_fd(), POLLIN, 0},
+                            pollfd{progress_owner.wake_ups().timer_fd(), POLLIN, 0},
                             pollfd{packets[0], POLLIN, 0},
                             pollfd{packets[1], POLLIN, 0},
                             pollfd{writable_fd, POLLOUT, 0}};
   const timespec timeout{at_most.ns() / kNsPerSecond, at_most.ns() % kNsPerSecond};
   if (ppoll(fds.data(), fds.size(), bounded ? &timeout : nullptr, nullptr) <= 0) return false;
-  if (fds[1].revents != 0) shard_.progress_owner().clear_wake();
-  if (fds[2].revents != 0) timer_fired_ |= shard_.progress_owner().take_timer();
+  if (fds[1].revents != 0) shard_.progress_owner().wake_ups().clear_wake();
+  if (fds[2].revents != 0) timer_fired_ |= shard_.progress_owner().wake_ups().take_timer();
   if (fds[0].revents != 0) {
     options_.watched_fd = -1;
     const std::lock_guard held{shard_.lock()};

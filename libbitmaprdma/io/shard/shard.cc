@@ -67,12 +67,14 @@ struct Shard::Poll {
     count += shard.engine_.poll_cq(cq, out.subspan(count), times.empty() ? times : times.subspan(count));
   }
   [[nodiscard]] bool receive(bool idle, Instant& now);
+  [[nodiscard]] bool look_again(ReceivedMessage& message, Instant& now) const;
+  [[nodiscard]] bool leaves_look_out(Instant now) const;
 };
 
 // Until the arrays are full, the sockets empty, or a burst has come. True: the call ends with its first completion.
 [[gnu::always_inline]] inline bool Shard::Poll::receive(bool idle, Instant& now) {
   ReceivedMessage message;
-  bool found = !out.empty() && (shard.take_message(message, now) || (idle && shard.look_again(message, now)));
+  bool found = !out.empty() && (shard.take_message(message, now) || (idle && look_again(message, now)));
   while (found) {
     shard.handle_message(message, now);
     // A full array of the caller is returned at once: further packets can wait for the next call, the caller cannot.
@@ -81,6 +83,34 @@ struct Shard::Poll {
     if (received % shard.intake_.messages_per_drain() == 0) shard.send(Occasion::kPoll, now);
     found = received < shard.intake_.burst() && !full() && shard.take_message(message, now);
   }
+  return false;
+}
+
+// A packet that waits wakes the program, or the program has polled for long and looked just now.
+inline bool Shard::Poll::leaves_look_out(Instant now) const {
+  constexpr Duration kPacketAge = 10_us;  // a program that has worked since may get more for its look
+  constexpr Duration kBetweenLooks = 1_us;
+  if (shard.progress_owner_.packets_wake() && shard.looks_.poll.leaves_out(now, kPacketAge)) {
+    shard.statistics_.add(Counter::kSleeperLooksSaved);
+  } else if (!shard.progress_owner_.polls_in_vain() || now - shard.looks_.polled_at >= kBetweenLooks) {
+    return false;
+  }
+  shard.progress_owner_.on_empty_poll(0);
+  return true;
+}
+
+// Nothing was there, and nothing is to be done. False: nothing has come since.
+inline bool Shard::Poll::look_again(ReceivedMessage& message, Instant& now) const {
+  unsigned looks = 1;
+  if (shard.progress_owner_.polls_in_vain()) {
+    looks = kLooksPerMicrosecond;
+  } else if (shard.policy_.looks_again(shard.progress_owner_.driver(), shard.deadline_, now)) {
+    for (const unsigned most = shard.intake_.looks_max(); looks < most && !shard.lock_.contended(); ++looks) {
+      if (shard.take_message(message, now)) return true;
+    }
+  }
+  shard.progress_owner_.on_empty_poll(looks);
+  shard.policy_.on_empty(monotonic_now());
   return false;
 }
 
@@ -95,11 +125,11 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   Instant now = monotonic_now();
   const bool due = deadline_ && *deadline_ <= now;
   const bool idle = !due && !sender_.pending() && scheduler_.idle(load_of_rest(), now);
-  if (idle && leaves_look_out(now)) return 0;
+  if (idle && poll.leaves_look_out(now)) return 0;
   progress_owner_.looked();
-  looked_at_ = now;
+  looks_.polled_at = now;
   if (poll.receive(idle, now)) return poll.count;
-  if (progress_owner_.packets_wake()) poll_look_.on_look(poll.received > 0);
+  if (progress_owner_.packets_wake()) looks_.poll.on_look(poll.received > 0);
   if (poll.received == 0 && idle) return 0;      // the most frequent case of a polling loop
   if (poll.received > 0) now = monotonic_now();  // held acknowledgements count from here
   handle_due_timeouts(now);
@@ -121,34 +151,6 @@ void Shard::return_completions() {
   const QueuePair* const qp = policy_.take_posted(progress_owner_.driver());
   if (qp != nullptr && policy_.stays(engine_.load(qp))) [[unlikely]]
     stay(qp);
-}
-
-// A packet that waits wakes the program, or the program has polled for long and looked just now.
-bool Shard::leaves_look_out(Instant now) {
-  constexpr Duration kPacketAge = 10_us;  // a program that has worked since may get more for its look
-  constexpr Duration kBetweenLooks = 1_us;
-  if (progress_owner_.packets_wake() && poll_look_.leaves_out(now, kPacketAge)) {
-    statistics_.add(Counter::kSleeperLooksSaved);
-  } else if (!progress_owner_.polls_in_vain() || now - looked_at_ >= kBetweenLooks) {
-    return false;
-  }
-  progress_owner_.on_empty_poll(0);
-  return true;
-}
-
-// Nothing was there, and nothing is to be done. False: nothing has come since.
-bool Shard::look_again(ReceivedMessage& message, Instant& now) {
-  unsigned looks = 1;
-  if (progress_owner_.polls_in_vain()) {
-    looks = kLooksPerMicrosecond;
-  } else if (policy_.looks_again(progress_owner_.driver(), deadline_, now)) {
-    for (const unsigned most = intake_.looks_max(); looks < most && !lock_.contended(); ++looks) {
-      if (take_message(message, now)) return true;
-    }
-  }
-  progress_owner_.on_empty_poll(looks);
-  policy_.on_empty(monotonic_now());
-  return false;
 }
 
 // True: the call ends with its first completion, and leaves the rest of its work to the next call.
@@ -216,7 +218,7 @@ void Shard::attend(bool all, bool then_sleeps) {
   progress_owner_.called();
   progress_owner_.sleeps();
   Instant now = monotonic_now();
-  if (attend_look_.leaves_out(now, kAnyAge)) {
+  if (looks_.attend.leaves_out(now, kAnyAge)) {
     statistics_.add(Counter::kSleeperLooksSaved);
   } else {
     progress_owner_.looked();
@@ -236,21 +238,18 @@ void Shard::take_for_sleeper(bool all, Instant& now) {
   unsigned received = 0;
   bool last = false;
   const unsigned most = intake_.burst() * (all ? kBurstsOfAll : 1);
-  while ((received < most || intake_.has_next()) && !last && take_and_look(message, last, now)) {
-    if (received == 0) attend_look_.on_look(true);
-    sleeper_took(message, last, now);
+  while ((received < most || intake_.has_next()) && !last && intake_.receive_and_look(message, last)) {
+    now = arrived(message);
+    if (received == 0) looks_.attend.on_look(true);
+    handle_message(message, now);
+    statistics_.add(Counter::kSleeperTook);
+    const Instant came = message.stamp != 0 ? now - message.datagram.waited : Instant{};
+    looks_.attend.on_packet(came, last, now);
+    looks_.poll.on_packet(came, last, now);
     if (++received % intake_.messages_per_drain() == 0) send(Occasion::kRound, now);
   }
-  if (received == 0) attend_look_.on_look(false);
+  if (received == 0) looks_.attend.on_look(false);
   if (all && !last && received >= most) progress_owner_.request_help();
-}
-
-void Shard::sleeper_took(const ReceivedMessage& message, bool last, Instant now) {
-  handle_message(message, now);
-  statistics_.add(Counter::kSleeperTook);
-  const Instant arrived = message.stamp != 0 ? now - message.datagram.waited : Instant{};
-  attend_look_.on_packet(arrived, last, now);
-  poll_look_.on_packet(arrived, last, now);
 }
 
 void Shard::before() {
@@ -327,16 +326,14 @@ Shard::Round Shard::make_progress() {
 // capacity.
 bool Shard::take_message(ReceivedMessage& message, Instant& now) {
   if (!intake_.receive(message)) return false;
-  now = monotonic_now();
-  message.datagram.waited = arrivals_.waited(message.stamp, now);
+  now = arrived(message);
   return true;
 }
 
-bool Shard::take_and_look(ReceivedMessage& message, bool& last, Instant& now) {
-  if (!intake_.receive_and_look(message, last)) return false;
-  now = monotonic_now();
+Instant Shard::arrived(ReceivedMessage& message) {
+  const Instant now = monotonic_now();
   message.datagram.waited = arrivals_.waited(message.stamp, now);
-  return true;
+  return now;
 }
 
 void Shard::handle_message(const ReceivedMessage& message, Instant now) {

@@ -84,16 +84,13 @@ class Shard {
 
  private:
   using Occasion = SendScheduler::Occasion;
-  struct Poll;                                                                           // a call of poll_cq()
-  [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);               // `now`: set if there was one
-  [[nodiscard]] bool take_and_look(ReceivedMessage& message, bool& last, Instant& now);  // Intake::receive_and_look()
+  struct Poll;                                                              // a call of poll_cq()
+  [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);  // `now`: set if there was one
+  Instant arrived(ReceivedMessage& message);                                // now; notes how long it had waited
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
   void return_completions();
-  [[nodiscard]] bool look_again(ReceivedMessage& message, Instant& now);
-  [[nodiscard]] bool leaves_look_out(Instant now);
   void take_for_sleeper(bool all, Instant& now);
-  void sleeper_took(const ReceivedMessage& message, bool last, Instant now);
   [[nodiscard]] bool leaves_for_reply(Instant now);
   void stay(const QueuePair* qp);
   [[nodiscard]] bool gathers(const QueuePair* qp, std::span<const SendRequest> requests, const Engine::Load& load,
@@ -119,9 +116,12 @@ class Shard {
   ArrivalClock arrivals_;
   SendScheduler scheduler_;
   PollPolicy policy_;
-  FollowUpLook attend_look_, poll_look_;  // of a program that sleeps: in attend(), in a poll
-  Instant looked_at_;                     // at the socket, by a poll
-  std::optional<Instant> deadline_;       // of the engine and of held acknowledgements, as of the last call
+  struct Looks {
+    FollowUpLook attend, poll;  // of a program that sleeps: in attend(), in a poll
+    Instant polled_at;          // the last one of a poll
+  };
+  Looks looks_;
+  std::optional<Instant> deadline_;  // of the engine and of held acknowledgements, as of the last call
 };
 
 }  // namespace brdma::io

@@ -108,6 +108,9 @@ int main(int argc, char** argv) {
       return brdma::lab::run_keeper(brdma::lab::keeper_description(argv[2]));
     }
     if (argc >= 2 && std::string_view{argv[1]} == "check-probe") return brdma::probe::run({argv + 2, argv + argc});
+    // Beyond the usual buffer a failed write is found between two prints, where its reason is lost (flush_output).
+    constexpr std::size_t kBuffered = 1u << 20;
+    if (isatty(STDOUT_FILENO) == 0) std::setvbuf(stdout, nullptr, _IOFBF, kBuffered);
     const int code = brdma::dispatch({argv + 1, argv + argc});
     brdma::flush_output();
     return code;

@@ -150,7 +150,7 @@ std::optional<Json> Channel::take() {
     if (const auto error = json.find("error"); error != json.end() && error->is_string()) {
       throw RunError(state_->peer + " reports: " + error->get<std::string>().substr(0, 500));
     }
-    return json;
+    return std::make_optional(std::move(json));
   }
   if (!state_->failure.empty()) throw RunError(state_->peer + ": " + state_->failure);
   return std::nullopt;

@@ -1,5 +1,8 @@
 #include "values/frame.h"
 
+#include <optional>
+#include <utility>
+
 #include "values/samples.h"
 
 namespace brdma::perf {
@@ -31,7 +34,7 @@ std::optional<Json> FrameReader::next() {
   Json json = Json::parse(waiting_.substr(kLengthBytes, length), nullptr, /*allow_exceptions=*/false);
   waiting_.erase(0, kLengthBytes + length);
   if (!json.is_object()) throw RunError("the other side is no brdma perf of this version: a message is no JSON object");
-  return json;
+  return std::make_optional(std::move(json));
 }
 
 }  // namespace brdma::perf

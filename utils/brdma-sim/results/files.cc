@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <utility>
 
 #include "samples/errors.h"
 
@@ -38,7 +40,7 @@ std::optional<Json> read_json(const std::string& path) {
   if (!file) return std::nullopt;
   Json json = Json::parse(std::string{std::istreambuf_iterator<char>{file}, {}}, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
-  return json;
+  return std::make_optional(std::move(json));
 }
 
 void write_run(const std::string& folder, const Scenario& scenario, const RunResult& result, const Json& summary) {

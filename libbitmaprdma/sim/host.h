@@ -16,8 +16,8 @@
 #include "sim/host_core.h"
 #include "sim/host_output.h"
 #include "sim/host_socket.h"
-#include "sim/local_processes.h"
 #include "sim/packet_pool.h"
+#include "sim/processes/local_processes.h"
 #include "sim/station.h"
 #include "sim/trace_recorder.h"
 

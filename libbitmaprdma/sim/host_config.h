@@ -8,8 +8,8 @@
 #include "base/ip_address.h"
 #include "base/units.h"
 #include "device/engine.h"
-#include "sim/local_processes.h"
 #include "sim/packet_pool.h"
+#include "sim/processes/local_processes.h"
 
 namespace brdma::sim {
 

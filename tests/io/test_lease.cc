@@ -13,8 +13,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "../xdp/found_steering.h"
 #include "base/datagram.h"
-#include "found_steering.h"
 #include "io/daemon/lease_protocol.h"
 #include "mirrored_network.h"
 #include "test_network.h"

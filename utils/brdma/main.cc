@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -109,8 +110,8 @@ int main(int argc, char** argv) {
     }
     if (argc >= 2 && std::string_view{argv[1]} == "check-probe") return brdma::probe::run({argv + 2, argv + argc});
     // Beyond the usual buffer a failed write is found between two prints, where its reason is lost (flush_output).
-    constexpr std::size_t kBuffered = 1u << 20;
-    if (isatty(STDOUT_FILENO) == 0) std::setvbuf(stdout, nullptr, _IOFBF, kBuffered);
+    static std::array<char, std::size_t{1} << 20> buffer;
+    if (isatty(STDOUT_FILENO) == 0) std::setvbuf(stdout, buffer.data(), _IOFBF, buffer.size());
     const int code = brdma::dispatch({argv + 1, argv + argc});
     brdma::flush_output();
     return code;

@@ -10,7 +10,7 @@
 
 #include "qp/execute/fetch_local.h"
 #include "qp/state/local_path.h"
-#include "sim/local_processes.h"
+#include "sim/processes/local_processes.h"
 
 namespace brdma::qp {
 namespace {

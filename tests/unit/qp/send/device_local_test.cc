@@ -6,7 +6,7 @@
 #include "qp/send/requester_impl.h"
 #include "qp/state/limits.h"
 #include "qp/state/local_path.h"
-#include "sim/local_processes.h"
+#include "sim/processes/local_processes.h"
 #include "support/two_engines.h"
 #include "wire/local_reference.h"
 

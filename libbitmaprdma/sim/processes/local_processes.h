@@ -1,5 +1,5 @@
-// sim/local_processes.h - processes of a simulated machine that read each other's memory; in fact they are one process.
-// A list replaces the kernel: does the process exist (a crashed host does not), and may it be read?
+// sim/processes/local_processes.h - processes of a simulated machine that read each other's memory; in fact they are
+// one process. A list replaces the kernel: does the process exist (a crashed host does not), and may it be read?
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// tests/io/found_steering.h - grants AF_XDP sockets as brdmad does, which knows its attached program: here it is found
+// tests/xdp/found_steering.h - grants AF_XDP sockets as brdmad does, which knows its attached program: here it is found
 // by its number.
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "sim/local_processes.h"
+#include "sim/processes/local_processes.h"
 
 #include <algorithm>
 #include <cstring>

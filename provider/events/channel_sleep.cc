@@ -171,6 +171,18 @@ ChannelRead another_file(int fd) {
   return {.then = ChannelRead::Then::kRead};
 }
 
+// There is no event.
+ChannelRead wait_unless(const Descriptor& from, ChannelSleep& sleep, bool watched, bool begins) {
+  if (watched && !from.named) return {.then = ChannelRead::Then::kRead};
+  const int flags = watched && begins ? ::fcntl(from.fd, F_GETFL) : 0;
+  if (flags < 0) return {.then = ChannelRead::Then::kRead};
+  if ((flags & O_NONBLOCK) != 0) {
+    errno = EAGAIN;
+    return {.result = -1};
+  }
+  return {.then = ChannelRead::Then::kWait, .packets = sleep.packet_descriptors()};
+}
+
 // `inode`: of the channel, 0 at first. Whether the call may wait is decided at its beginning, as in read(2). Whether
 // the descriptor still is the channel is asked once there is an event: for another file, all before it does no harm.
 ChannelRead begin_read(const Descriptor& from, void* into, std::size_t count, ino_t& inode) {
@@ -189,14 +201,7 @@ ChannelRead begin_read(const Descriptor& from, void* into, std::size_t count, in
   if (take_events(from, *channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
   if (over) return {.then = ChannelRead::Then::kRead};
   if (channel.pipe->waiting() > 0) return {.then = ChannelRead::Then::kLookAgain};
-  if (watched && !from.named) return {.then = ChannelRead::Then::kRead};
-  const int flags = watched && begins ? ::fcntl(from.fd, F_GETFL) : 0;
-  if (flags < 0) return {.then = ChannelRead::Then::kRead};
-  if ((flags & O_NONBLOCK) != 0) {
-    errno = EAGAIN;
-    return {.result = -1};
-  }
-  return {.then = ChannelRead::Then::kWait, .packets = channel.sleep->packet_descriptors()};
+  return wait_unless(from, *channel.sleep, watched, begins);
 }
 
 }  // namespace

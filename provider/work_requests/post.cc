@@ -28,6 +28,10 @@ std::span<const Sge> sges_of(const ibv_sge* list, int count) {
 }
 
 // 0, or the reason against posting it; the engine checks the rest.
+std::uint32_t remote_srq_of(const QueuePairObject& qp, const ibv_send_wr& in) {
+  return qp.core.qp.qp_type == IBV_QPT_XRC_SEND ? in.qp_type.xrc.remote_srqn : 0;
+}
+
 int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out) {
   if ((in.send_flags & ~kFlagsKnown) != 0) return EINVAL;
   // Inline data is copied at once: its limit is on bytes.
@@ -43,7 +47,7 @@ int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out
   out.opcode = static_cast<WorkOpcode>(in.opcode);
   out.flags = in.send_flags;
   out.immediate_be = in.imm_data;  // one union with invalidate_rkey
-  if (qp.core.qp.qp_type == IBV_QPT_XRC_SEND) out.remote_qpn = in.qp_type.xrc.remote_srqn;
+  out.remote_qpn = remote_srq_of(qp, in);
   if (qp.core.qp.qp_type == IBV_QPT_UD) {
     if (in.wr.ud.ah == nullptr) return EINVAL;
     out.address = &object_of(in.wr.ud.ah).address;

@@ -187,37 +187,43 @@ std::string point_rows(const std::vector<DonePoint>& done) {
   return rows;
 }
 
+// The points of one row, that differ in the seed alone.
+using Group = std::vector<const DonePoint*>;
+
+std::vector<double> values_of(const Group& group, const char* what, const char* estimate) {
+  std::vector<double> values;
+  for (const DonePoint* each : group) {
+    const Json& value = value_at(each->summary, what, estimate);
+    if (!value.is_null()) values.push_back(value.get<double>());
+  }
+  return values;
+}
+
+Json mean_row(const std::string& name, const Group& group) {
+  Json row{{"point", name},
+           {"load", group[0]->summary.at("workloads").at(0).at("load")},
+           {"protocols", group[0]->summary.at("protocols")}};
+  for (const char* what : {"fct_us", "slowdown"}) {
+    for (const char* estimate : kEstimates) row[what][estimate] = mean_over_seeds(values_of(group, what, estimate));
+  }
+  for (const char* key : {"data_packets", "drops", "retransmitted_packets", "timeouts"}) {
+    std::uint64_t sum = 0;
+    for (const DonePoint* each : group) sum += each->summary.at(key).get<std::uint64_t>();
+    row[key] = sum;
+  }
+  return row;
+}
+
 Json means_of(const std::vector<DonePoint>& done) {
-  std::map<std::string, std::vector<const DonePoint*>> groups;
+  std::map<std::string, Group> groups;
   std::vector<std::string> order;
   for (const DonePoint& each : done) {
-    auto& group = groups[each.point.group()];
+    Group& group = groups[each.point.group()];
     if (group.empty()) order.push_back(each.point.group());
     group.push_back(&each);
   }
   Json rows = Json::array();
-  for (const std::string& name : order) {
-    const auto& group = groups.at(name);
-    Json row{{"point", name},
-             {"load", group[0]->summary.at("workloads").at(0).at("load")},
-             {"protocols", group[0]->summary.at("protocols")}};
-    for (const char* what : {"fct_us", "slowdown"}) {
-      for (const char* estimate : kEstimates) {
-        std::vector<double> values;
-        for (const DonePoint* each : group) {
-          const Json& value = value_at(each->summary, what, estimate);
-          if (!value.is_null()) values.push_back(value.get<double>());
-        }
-        row[what][estimate] = mean_over_seeds(values);
-      }
-    }
-    for (const char* key : {"data_packets", "drops", "retransmitted_packets", "timeouts"}) {
-      std::uint64_t sum = 0;
-      for (const DonePoint* each : group) sum += each->summary.at(key).get<std::uint64_t>();
-      row[key] = sum;
-    }
-    rows.push_back(std::move(row));
-  }
+  for (const std::string& name : order) rows.push_back(mean_row(name, groups.at(name)));
   return rows;
 }
 

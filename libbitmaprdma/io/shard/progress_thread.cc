@@ -178,22 +178,32 @@ void ProgressThread::stand_by() {
     if (progress_owner.application_spins()) return;
     const std::uint64_t looks = progress_owner.looks();
     const bool deep = quiet >= kQuietLooks;
-    (void)sleep(deep, -1, park_interval_.interval(), !deep);
-    if (progress_owner.looks() == looks && packets_wait()) sleep(false, -1, answer_wait(), true);
-    const bool by_timer = std::exchange(timer_fired_, false);
+    const bool by_timer = sleep_beside(looks, deep);
     const bool comes = progress_owner.looks() != looks;
     if (by_timer || progress_owner.deadline_has_passed(monotonic_now())) keep_deadline(!deep || comes);
     if (comes) {
-      if (deep && !by_timer) stand_by_from_now(true);
+      on_present(deep && !by_timer);
       quiet = 0;
-      trust_ = std::min(trust_ + 1, kTrustMax);
-      park_interval_.present();
     } else if (packets_wait()) {
       return on_absent();
     } else if (!deep && !by_timer && ++quiet == kQuietLooks) {
       stand_by_from_now(false);
     }
   }
+}
+
+// Beside the application. True: a deadline woke it.
+bool ProgressThread::sleep_beside(std::uint64_t looks_seen, bool deep) {
+  (void)sleep(deep, -1, park_interval_.interval(), !deep);
+  if (shard_.progress_owner().looks() == looks_seen && packets_wait()) sleep(false, -1, answer_wait(), true);
+  return std::exchange(timer_fired_, false);
+}
+
+// The application has looked. `anew`: its checks had ended.
+void ProgressThread::on_present(bool anew) {
+  if (anew) stand_by_from_now(true);
+  trust_ = std::min(trust_ + 1, kTrustMax);
+  park_interval_.present();
 }
 
 // `checks`: as ProgressOwner::stand_by().

@@ -113,7 +113,6 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     const auto answer = [this, now](const wire::Packet& again) { return replayed_responses().answer(again, now); };
     if (const auto reason = duplicate_requests().on_executed(packet, answer, now)) drop(*reason, packet, now);
   } else if (offset > 0) [[unlikely]] {
-    if (identity.xrc == XrcRole::kTarget && identity.srq == nullptr) (void)xrc_target().select(packet);
     handle_ahead(packet, newest_before, now);
   } else if (!window.empty() && window.has(base())) [[unlikely]] {  // held and not ready: retry it
     drop(DropReason::kDuplicate, packet, now);
@@ -194,6 +193,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
 }
 
 void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_before, Instant now) {
+  if (identity.xrc == XrcRole::kTarget && identity.srq == nullptr) (void)xrc_target().select(packet);
   if (base_packet.is_refused()) {  // sent before the RNR NAK arrived
     unready_requests().repeat(packet);
     return drop(DropReason::kAfterError, packet, now);

@@ -60,9 +60,14 @@ bool atomic_valid(const SendRequest& request, std::uint32_t& length) {
   return true;
 }
 
+// An XRC target has no send queue; an initiator's request names an SRQ, of 24 bits.
+bool xrc_valid(const Identity& id, const SendRequest& request) {
+  return id.xrc == XrcRole::kNone || (id.xrc == XrcRole::kInitiator && request.remote_qpn <= 0xFF'FFFF);
+}
+
 // `length`: of the whole message.
 bool is_valid(const Identity& id, const SendRequest& request, std::uint32_t& length) {
-  if (id.xrc == XrcRole::kTarget || (id.xrc == XrcRole::kInitiator && request.remote_qpn > 0xFF'FFFF)) return false;
+  if (!xrc_valid(id, request)) return false;
   constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
   const WorkOpcode opcode = request.opcode;
   if (!known(opcode) || (request.flags & ~kFlags) != 0) return false;

@@ -184,7 +184,8 @@ IpAddress host_address(std::uint32_t at, std::uint32_t number) {
 
 fabric::Prefix subnet(std::uint32_t at) { return fabric::Prefix::v4(host_address(at, 0), 20); }
 
-std::vector<std::vector<std::uint32_t>> next_switches(const Shape& shape, std::uint32_t to) {
+// Costs of the switches to the one at `to`; kFar: no way.
+std::vector<std::uint64_t> costs_to(const Shape& shape, std::uint32_t to) {
   std::vector<std::uint64_t> far(shape.switches.size(), kFar);
   far[to] = 0;
   for (bool nearer = true; nearer;) {
@@ -197,6 +198,11 @@ std::vector<std::vector<std::uint32_t>> next_switches(const Shape& shape, std::u
       }
     }
   }
+  return far;
+}
+
+std::vector<std::vector<std::uint32_t>> next_switches(const Shape& shape, std::uint32_t to) {
+  const std::vector<std::uint64_t> far = costs_to(shape, to);
   std::vector<std::vector<std::uint32_t>> next(shape.switches.size());
   for (const Shape::Link& link : shape.links) {
     for (const auto& ends : {std::pair{link.a, link.b}, std::pair{link.b, link.a}}) {

@@ -162,6 +162,19 @@ class Simulation {
   }
 
   void make_connections() {
+    const std::vector<std::uint32_t> agreed = make_objects();
+    for (auto& [number, pair] : pairs_) {
+      if (hosts_[static_cast<std::size_t>(number >> 32)] == nullptr) continue;
+      for (std::uint32_t i = 0; i < pair.connections; ++i) {
+        connections_.push_back({connect(number), number, 0});
+        pair.free.push_back(connections_.size() - 1);
+      }
+    }
+    if (!world_.run_until([&] { return have_agreed(agreed); }, kConnectMax))
+      throw ScenarioError("the hosts cannot reach each other: is a link missing?");
+  }
+  // Connections that will speak the bitmap, of each host.
+  std::vector<std::uint32_t> make_objects() {
     std::vector<std::uint32_t> at_host(hosts_.size()), agreed(hosts_.size());
     for (const auto& [number, pair] : pairs_) {
       const auto from = static_cast<std::size_t>(number >> 32), to = static_cast<std::size_t>(number & 0xFFFF'FFFF);
@@ -175,21 +188,13 @@ class Simulation {
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
       if (hosts_[i] != nullptr) hosts_[i]->make_objects(at_host[i] + 1);
     }
-    for (auto& [number, pair] : pairs_) {
-      if (hosts_[static_cast<std::size_t>(number >> 32)] == nullptr) continue;
-      for (std::uint32_t i = 0; i < pair.connections; ++i) {
-        connections_.push_back({connect(number), number, 0});
-        pair.free.push_back(connections_.size() - 1);
-      }
+    return agreed;
+  }
+  bool have_agreed(const std::vector<std::uint32_t>& agreed) const {
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      if (hosts_[i] != nullptr && hosts_[i]->host().statistics().get(Counter::kBitmapQps) < agreed[i]) return false;
     }
-    const auto is_agreed = [&] {
-      for (std::size_t i = 0; i < hosts_.size(); ++i) {
-        if (hosts_[i] != nullptr && hosts_[i]->host().statistics().get(Counter::kBitmapQps) < agreed[i]) return false;
-      }
-      return true;
-    };
-    if (!world_.run_until(is_agreed, kConnectMax))
-      throw ScenarioError("the hosts cannot reach each other: is a link missing?");
+    return true;
   }
   EngineConnection connect(std::uint64_t number) {
     return {world_, *hosts_[static_cast<std::size_t>(number >> 32)],

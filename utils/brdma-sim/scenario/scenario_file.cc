@@ -268,6 +268,14 @@ toml::table parsed(const std::string& text, const std::string& file) {
   return std::move(result).table();
 }
 
+// One word after the equals sign, as the only member of a table.
+toml::parse_result parsed_value(const std::string& value) {
+  const std::string quoted = "x = \"" + value + "\"", as_is = "x = " + value;
+  toml::parse_result result = toml::parse(stray_character(as_is) ? quoted : as_is);
+  const bool plain = !value.empty() && value.find_first_of("\"'\\\n") == value.npos;
+  return result || !plain ? std::move(result) : toml::parse(quoted);
+}
+
 // "workload.load=0.7": numbers and words as in the file, but that quotes may be left out.
 void change(toml::table& root, const std::string& word) {
   const std::size_t equals = word.find('='), dot = word.find('.');
@@ -284,11 +292,7 @@ void change(toml::table& root, const std::string& word) {
     if (next == nullptr) throw ScenarioError("--set '" + word + "': " + std::string{name} + " is not one table there");
     table = next;
   }
-  const std::string quoted = "x = \"" + value + "\"";
-  const bool plain = !value.empty() && value.find_first_of("\"'\\\n") == value.npos;
-  const std::string as_is = "x = " + value;
-  toml::parse_result result = toml::parse(stray_character(as_is) ? quoted : as_is);
-  if (!result && plain) result = toml::parse(quoted);
+  toml::parse_result result = parsed_value(value);
   const toml::node* const made = result ? result.table().get("x") : nullptr;
   if (made == nullptr) throw ScenarioError("--set '" + word + "': no value of TOML");
   if (const auto* number = made->as_integer()) {

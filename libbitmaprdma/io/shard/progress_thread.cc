@@ -199,9 +199,9 @@ bool ProgressThread::sleep_beside(std::uint64_t looks_seen, bool deep) {
   return std::exchange(timer_fired_, false);
 }
 
-// The application has looked. `anew`: its checks had ended.
-void ProgressThread::on_present(bool anew) {
-  if (anew) stand_by_from_now(true);
+// The application has looked. `again`: its checks had ended.
+void ProgressThread::on_present(bool again) {
+  if (again) stand_by_from_now(true);
   trust_ = std::min(trust_ + 1, kTrustMax);
   park_interval_.present();
 }

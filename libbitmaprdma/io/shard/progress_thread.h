@@ -77,7 +77,7 @@ class ProgressThread {
   void stay_parked();
   void stand_by();
   [[nodiscard]] bool sleep_beside(std::uint64_t looks_seen, bool deep);
-  void on_present(bool anew);
+  void on_present(bool again);
   void on_absent();
   [[nodiscard]] Duration answer_wait() const;
   void stand_by_from_now(bool checks);

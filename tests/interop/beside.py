@@ -31,7 +31,7 @@ def cases(build, address):
     yield "both in one program", f"{elsewhere} python3 /host{HERE}/both_devices.py rxe0 1 brdma_lo 0", ("all right",)
     yield "our RDMA-CM", f"{elsewhere} bash -c '{connected('127.0.0.1')}'", ("DISCONNECT",)
     yield "the kernel's RDMA-CM", f"{brdma} run --kernel-rdma-cm true -- bash -c '{connected(address)}'", ("DISCONNECT",)
-    yield "ours alone", f"ip netns exec beside {brdma} run -- sh -c 'ibv_devices; test $(ls /sys/class/infiniband) = brdma_lo' 2>&1", ("shows rxe0", "brdma_lo")
+    yield "ours alone", f"ip netns exec beside {brdma} run -- bash -c 'ibv_devices; test $(ls /sys/class/infiniband) = brdma_lo' 2>&1", ("shows rxe0", "brdma_lo")
     yield "rdma shows the kernel's", f"{run} rdma link", ("link rxe0/1",)
     yield "rdma shows ours", f"ip netns exec beside {brdma} run -- rdma link", ("link brdma_lo/1",)
     yield "the port is taken", f"{run} ibv_devinfo 2>&1", ("UDP port 4791 is taken by the kernel", "hca_id:\trxe0")

@@ -4,8 +4,8 @@
 //     never below the minimum. At most one cut per decrease interval: a CNP within it takes effect at its end.
 //   alpha: 1 at the first CNP; each alpha interval: (1 - g) alpha + g if a CNP came in it, else (1 - g) alpha.
 //   Each increase interval after a cut, with s steps before it:
-//     s < F: nothing;  s = F: target += AI;  s > F: target += HAI (at most the line's rate);  then rate = (rate +
-//     target) / 2
+//     s < F: nothing;  s = F: target += additive;  s > F: target += hyper (at most the line's rate);  then
+//     rate = (rate + target) / 2
 // Left out, as in that simulator: the byte counter. Times are worked off when the state is asked for: no events.
 // Worked at 100 Gbit/s, F = 1: first CNP 50; then 75, 87.5 Gbit/s; alpha after n silent intervals: (255 / 256)^n.
 #pragma once

@@ -36,8 +36,8 @@ struct ReceiverSettings {
 struct DcqcnSettings {
   double line = 0;  // the rate at start, and the highest
   double minimum = 0;
-  double additive = 0;  // AI
-  double hyper = 0;     // HAI
+  double additive = 0;  // increase in a step
+  double hyper = 0;     // the same, after more than fast_steps
   double g = 1.0 / 256;
   unsigned fast_steps = 1;  // F
   Duration alpha_interval;
@@ -45,14 +45,14 @@ struct DcqcnSettings {
   Duration increase_interval;  // RP timer
   bool clamp_target = false;   // a cut lowers the target even if no increase came since the last one
 };
-// HPCC's run.py: `dcqcn` (1, 4, 300 us) and `dcqcn_paper` (50, 50, 55 us); both AI 5, HAI 50 Mbit/s per 25 Gbit/s of
-// the link, at least 1 Gbit/s.
+// HPCC's run.py: `dcqcn` (1, 4, 300 us) and `dcqcn_paper` (50, 50, 55 us); both: additive 5, hyper 50 Mbit/s per
+// 25 Gbit/s of the link, at least 1 Gbit/s.
 [[nodiscard]] DcqcnSettings dcqcn_nic(Bandwidth line);
 [[nodiscard]] DcqcnSettings dcqcn_paper(Bandwidth line);
 
 // Windows in packets. Values as published in Falcon's model; base and per-hop delay belong to a topology.
 struct SwiftSettings {
-  double additive = 1.0;  // AI
+  double additive = 1.0;  // increase, an RTT
   double beta = 0.8;
   double max_cut = 0.5;  // of one decrease
   double window_min = 0.01;

@@ -3,7 +3,7 @@
 // below 1.
 //   target = base + hops * per_hop + flow scaling: clamp(a / sqrt(window) + b, 0, range), where a and b let it be
 //     `range` at flow_min and 0 at flow_max
-//   delay < target: window += AI * acked / window, or AI * acked below one packet
+//   delay < target: window += additive * acked / window, or additive * acked below one packet
 //   else, once an RTT: window *= max(1 - beta (delay - target) / delay, 1 - max_cut)
 //   loss, once an RTT: window *= 1 - max_cut;  timeout: the same; after 3 in a row the window is the smallest
 //   below one packet a packet leaves every RTT / window

@@ -8,25 +8,14 @@
 #include <vector>
 
 #include "io/poll/follow_up_look.h"
+#include "timed_script.h"
 
 namespace brdma::io {
 namespace {
 
-constexpr Instant kBegin = Instant{} + 1_s;
 constexpr Duration kAge = 10_us;
 
-struct Script {
-  using Event = std::function<std::string(Script&, Instant)>;
-  struct Row {
-    Duration at;
-    Event event;
-    std::string decision;
-  };
-  void run(const std::vector<Row>& rows) {
-    for (const Row& row : rows) {
-      EXPECT_EQ(row.event(*this, kBegin + row.at), row.decision) << row.at.ns() << " ns";
-    }
-  }
+struct Script : TimedScript<Script> {
   FollowUpLook look;
 };
 using Event = Script::Event;

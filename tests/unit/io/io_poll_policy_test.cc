@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/poll/poll_policy.h"
+#include "timed_script.h"
 
 namespace brdma::io {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 constexpr Duration kStayMax = 50_us;
 constexpr Driver kPolling{.thread = ThreadState::kParked, .spins = true};
 constexpr Driver kSleeping{.thread = ThreadState::kStandingBy, .sleeps = true, .attends = true};
-constexpr Instant kBegin = Instant{} + 1_s;
 
 const QueuePair* queue_pair(std::uintptr_t number) { return reinterpret_cast<const QueuePair*>(number * 64); }
 
@@ -26,20 +26,9 @@ constexpr Engine::Load kUc{.sends = true, .unacknowledged = true};
 constexpr Engine::Load kRc{.sends = true};
 constexpr Engine::Load kArriving{.sends = true, .receiving = true};  // RC: the rest of a message is to come
 
-struct Script {
+struct Script : TimedScript<Script> {
   explicit Script(Duration stay_max = kStayMax) : policy(stay_max) {}
 
-  using Event = std::function<std::string(Script&, Instant)>;
-  struct Row {
-    Duration at;
-    Event event;
-    std::string decision;
-  };
-  void run(const std::vector<Row>& rows) {
-    for (const Row& row : rows) {
-      EXPECT_EQ(row.event(*this, kBegin + row.at), row.decision) << row.at.ns() << " ns";
-    }
-  }
   // A poll that finds nothing; it ends at once.
   std::string empty_poll(Instant now) {
     policy.on_poll();
